@@ -1,1 +1,1 @@
-"""What strangers may cost: connections, fair to every address; answers that nobody reads; guesses."""
+"""Limits for strangers: connections, shared fairly among addresses; answers that nobody reads; guessing of secrets."""

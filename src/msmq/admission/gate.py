@@ -1,15 +1,15 @@
-"""The gate: how many connections there may be, and who has to go when there are too many.
+"""The gate: limits the number of connections, and decides which one is closed when there are too many.
 
 All doors of a process share one gate, because they share its memory and its file descriptors: sessions of other queue
 managers, applications, remote readers. A connection belongs to an address, which on a unix socket is a user. It is
-*opening* until it has done what its door is for (a session is open, a first call was made), and there is little time
-for that. Then it is open, and may belong to an account too; while nothing is under way on it, it is idle.
+*opening* until it has been put to use (a session is open, a first call was made), for which there is little time. Then
+it is open, and may also belong to an account; while nothing is under way on it, it is idle.
 
-A limit that is passed costs somebody the connection, and preferably not the newcomer, who may be honest: whoever holds
-a door shut by filling it could otherwise do so for ever. The greediest address pays first, with the connection that has
-been opening longest, then with the one that has been idle longest; where all the room is taken an account pays like an
-address. What is at work is never cut off; when everything is, the newcomer is turned away. How often that happens is
-told once a minute, with counts.
+When a limit is exceeded one connection is closed, preferably not the newest, which may be an honest one: otherwise an
+attacker could keep a door shut for ever by filling it. The address with most connections loses one first: the one that
+has been opening longest, or else the one that has been idle longest; when there are too many in all, accounts count
+like addresses. A connection with work under way is never closed; if all have some, the newest is turned away. Closed
+connections are reported once a minute, with counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 
 TELL_S: Final = 60.0
 _MOST_ADDRESSES: Final = 1_000
-"""So many addresses are counted by themselves; whoever has more of them has no need to be named."""
+"""The most addresses that are counted separately in a report."""
 
 
 class Guest(Protocol):
@@ -30,14 +30,14 @@ class Guest(Protocol):
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when nothing has been under way on it, by the clock of the gate; None while something is."""
+        """Since when nothing has been under way on it, by the clock of the gate; None if something is."""
 
     def show_out(self, reason: str) -> None:
-        """It has to go."""
+        """Close the connection."""
 
 
 class Clock(Protocol):
-    """What the gate wants of an event loop."""
+    """What the gate needs of an event loop."""
 
     def time(self) -> float: ...
 
@@ -46,20 +46,21 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """How many connections there may be."""
+    """The limits of the gate."""
 
     connections: int = 10_000
     per_address: int = 1_000
     opening: int = 500
     opening_s: float = 20.0
     descriptors: int = sys.maxsize
-    """File descriptors from this number on are not for connections: the process needs a few for itself."""
+    """File descriptors from this number on are not for connections: the process needs a few itself."""
     at_once: int = 1_024
-    """So many a door may accept before the gate sees the first of them; they must not take the last descriptors."""
+    """The most connections that a door may accept before the gate sees the first; they must not use up the
+    descriptors."""
 
 
 class Gate:
-    """Lets connections in and shows them out."""
+    """Admits connections and closes them."""
 
     def __init__(
         self,
@@ -73,9 +74,9 @@ class Gate:
         self._addresses: dict[Guest, str] = {}
         self._accounts: dict[Guest, str] = {}
         self._of: dict[str, dict[Guest, None]] = {}
-        """The connections of an address, and those of an account."""
+        """The connections of each address and of each account."""
         self._since: dict[Guest, float] = {}
-        """Those that are opening, the oldest first."""
+        """Since when connections have been opening, the oldest first."""
         self._opening_of: dict[str, dict[Guest, None]] = {}
         self._reasons: Counter[str] = Counter()
         self._blamed: Counter[str] = Counter()
@@ -84,7 +85,7 @@ class Gate:
 
     @property
     def inside(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self._addresses)
 
     @property
@@ -92,7 +93,7 @@ class Gate:
         return len(self._since)
 
     def enter(self, guest: Guest, address: str, descriptor: int = 0) -> bool:
-        """Let a connection in, at the expense of another one if need be; False turns it away."""
+        """Admit a connection, closing another one if necessary. Returns False if it is turned away."""
         crowding = self.crowding
         self._addresses[guest] = address
         self._of.setdefault(address, {})[guest] = None
@@ -113,7 +114,7 @@ class Gate:
         return True
 
     def opened(self, guest: Guest, account: str = "") -> None:
-        """A connection has done what its door is for, in the name of an account if that is known."""
+        """Note that a connection has been put to use, and the account it belongs to, if known."""
         if self._since.pop(guest, None) is not None:
             _remove(self._opening_of, self._addresses[guest], guest)
             if account:
@@ -121,7 +122,7 @@ class Gate:
                 self._of.setdefault(account, {})[guest] = None
 
     def leave(self, guest: Guest) -> None:
-        """A connection is gone."""
+        """Remove a connection that has closed."""
         address = self._addresses.pop(guest, None)
         if address is None:
             return
@@ -132,13 +133,13 @@ class Gate:
             _remove(self._opening_of, address, guest)
 
     def _greedy(self, address: str) -> Iterable[str]:
-        """The addresses with at least as many connections as this one, those with most of them first."""
+        """The addresses and accounts with at least as many connections as this address, those with most first."""
         own = len(self._of[address])
         found = [each for each, guests in self._of.items() if len(guests) >= own]
         return sorted(found, key=lambda each: -len(self._of[each]))
 
     def _cost(self, addresses: Iterable[str], newcomer: Guest, reason: str) -> None:
-        """Somebody has to go: one of the first of these addresses that can spare a connection, or the newcomer."""
+        """Close a connection of the first of these addresses that can spare one, or turn the newcomer away."""
         for address in addresses:
             victim = next((one for one in self._opening_of.get(address, ()) if one is not newcomer), None)
             victim = victim or self._idlest(address)
@@ -160,7 +161,7 @@ class Gate:
         guest.show_out(reason)
 
     def _blame(self, guest: Guest, reason: str) -> None:
-        """Count a connection that has to go; it is not here any more."""
+        """Count a connection that has to be closed, and remove it."""
         address = self._addresses[guest]
         self.leave(guest)
         self._reasons[reason] += 1
@@ -182,7 +183,7 @@ class Gate:
             clock.call_later(max(due_s - clock.time(), 0.0), self._sweep)
 
     def _sweep(self) -> None:
-        """Show those out who have been opening for too long."""
+        """Close connections that have been opening for too long."""
         self._sweeping = False
         late_s = self._clock().time() - self.crowding.opening_s
         for guest in [guest for guest, since_s in self._since.items() if since_s <= late_s]:

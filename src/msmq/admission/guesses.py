@@ -1,10 +1,10 @@
-"""Guessing: whoever is wrong again and again has to wait, longer each time, and the log says who, whence and why.
+"""Protection against guessing: after repeated wrong attempts callers have to wait, longer each time, and the log says
+who tried, from where and why it failed.
 
-What counts are wrong passwords and tokens: of one account from one address, of one address for any account, and, where
-the operator wants accounts locked, of one account from anywhere. An account counts by the /64 network of an IPv6
-address: a host may have any number of addresses there, and try one password from each. While there is a wait nothing is
-looked at, the right secret neither, so that an attempt in between tells nothing; it does not make the wait longer
-either.
+Wrong passwords and tokens are counted for each account and address, for each address, and, if the operator wants
+accounts locked, for each account. With an account, an IPv6 address counts as its /64 network: a host may have any
+number of addresses there and try one password from each. During a wait no secret is checked, not even the right one,
+so an attempt tells nothing; it does not prolong the wait either.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 FREE: Final = 3
-"""So many wrong attempts of an account at an address cost nothing but a line in the log."""
+"""The wrong attempts for an account at an address that cost no wait, only a line in the log."""
 FREE_OF_ADDRESS: Final = 20
 LONGEST_S: Final = 60.0
 FORGET_S: Final = 900.0
@@ -27,8 +27,8 @@ _MINUTE_S: Final = 60.0
 
 @lru_cache(maxsize=1_024)
 def place_of(address: str) -> str:
-    """Where an address is that its host cannot leave at will: itself, or the /64 network of an IPv6 address that is
-    routed. On a link, and on a unix socket, addresses are the neighbours' own."""
+    """The part of an address that its host cannot change at will: the address itself, or the /64 network of a routed
+    IPv6 address. Link-local addresses and unix sockets belong to neighbours and users."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -42,7 +42,7 @@ def place_of(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LockOut:
-    """After so many wrong attempts in a row an account is locked for a while, whoever comes; 0 for never."""
+    """Lock an account for a while after this many wrong attempts in a row, from wherever they come; 0 for never."""
 
     after: int = 0
     seconds: float = 900.0
@@ -55,7 +55,7 @@ class _Misses:
 
 
 class Guesses:
-    """Remembers who was wrong."""
+    """Remembers wrong attempts."""
 
     def __init__(
         self, clock: Callable[[], float], tell: Callable[[str], None], lock_out: LockOut | None = None
@@ -64,13 +64,12 @@ class Guesses:
         self._tell = tell
         self.lock_out = lock_out or LockOut()
         self._misses: dict[tuple[str, str], _Misses] = {}
-        """By account and place, by address alone, and by account alone, the longest ago first; an empty text stands for
-        any."""
+        """By account and place, by address alone, and by account alone, the oldest first; "" stands for any."""
         self._minute_s = self._clock() - _MINUTE_S
         self._lines = self._unsaid = 0
 
     def wait_s(self, account: str, address: str) -> float:
-        """How long it is until an attempt counts again; 0 when it does now. No account stands for a token."""
+        """The time until an attempt is considered again; 0 if it is now. The account "" stands for a token."""
         account = account.casefold()
         waits = [
             self._left((account, place_of(address)), FREE) if account else 0.0,
@@ -89,7 +88,7 @@ class Guesses:
         return max(wait_s - (self._clock() - misses.last_s), 0.0)
 
     def failed(self, account: str, address: str, reason: str) -> None:
-        """Somebody was wrong."""
+        """Count a wrong attempt."""
         keys = {("", address)}
         place = place_of(address) if account else address
         if account:
@@ -100,8 +99,8 @@ class Guesses:
         self._say(f"{account[:64]!r} at {address} is not let in, attempt {count}: {reason}")
 
     def succeeded(self, account: str, address: str) -> None:
-        """Somebody was right: its mistakes before are forgotten. Those of the address are not, they may have been made
-        for other accounts."""
+        """Forget the wrong attempts for an account after a right one. Those of the address stay, since they may have
+        been for other accounts."""
         found = self._misses.pop((account.casefold(), place_of(address)), None)
         self._misses.pop((account.casefold(), ""), None)
         if found is not None and found.count >= FREE:
@@ -117,7 +116,7 @@ class Guesses:
             self._misses.pop(next(iter(self._misses)))
 
     def _say(self, line: str) -> None:
-        """So many lines a minute: whoever has many addresses must not fill the log either."""
+        """Log a line, up to a limit for each minute: an attacker with many addresses must not fill the log either."""
         now_s = self._clock()
         if now_s - self._minute_s >= _MINUTE_S:
             self._minute_s, self._lines = now_s, 0

@@ -1,7 +1,8 @@
-"""Answers that nobody reads: how many bytes of them may wait, for one address and in all.
+"""Limits for answers that nobody reads: their bytes for one address and for all.
 
-A connection that does not read is not served any further by itself. But one address may have many such connections, and
-many addresses still more: where too much waits, the connection that owes most has to go, of the address or of all.
+A connection that does not read gets no further answers. But one address may have many such connections, and many
+addresses even more: when too much waits, the connection with the largest unread answers, of the address or of all, is
+closed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from msmq.admission.gate import Guest
 
 
 class Unread:
-    """What slow readers have not taken yet."""
+    """Counts the bytes that slow readers have not taken yet."""
 
     def __init__(self, per_address: int, in_all: int) -> None:
         self._per_address = per_address
@@ -22,7 +23,7 @@ class Unread:
         self.total = 0
 
     def owe(self, guest: Guest, address: str, size: int) -> None:
-        """So many bytes wait for a connection now, none when it has caught up or is gone."""
+        """Note how many bytes wait for a connection; 0 when it has read everything or is closed."""
         _, before = self._sizes.pop(guest, ("", 0))
         self.total += size - before
         self._of[address] += size - before

@@ -1,4 +1,4 @@
-"""Calls about local accounts: what ``msmq user`` does to the file of accounts, by way of the channel."""
+"""Calls about local accounts: `msmq user` uses them to edit the file of accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_ACCOUNTS: Final = 10_000
 
 
 class AccountCalls:
-    """They are for those who may change who may do what with the queue manager."""
+    """The calls about local accounts, for callers who may change permissions of the queue manager."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

@@ -1,4 +1,4 @@
-"""Where the channel is when nobody says otherwise. Server and clients ask the same two questions."""
+"""The default addresses of the channel, for servers and clients alike."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from msmq.api import processes
 SYSTEM_SOCKET: Final = Path("/run/msmq/api.sock")
 """The socket of a queue manager that root runs."""
 PORT: Final = 8181
-"""Where the channel is on a computer whose address says no port."""
+"""The channel's port on a host whose address names none."""
 LOOPBACK: Final = f"127.0.0.1:{PORT}"
-"""Where the channel is on systems without unix sockets. Callers bring a token, or are anonymous."""
+"""The channel's default address on systems without unix sockets. Callers bring a token, or are anonymous."""
 
 
 def own_socket() -> Path:
@@ -26,20 +26,20 @@ def own_socket() -> Path:
 
 
 def usual_socket() -> Path:
-    """The socket of a server that was told nothing. A service of systemd has no home, but a runtime directory."""
+    """The default socket of a server. A service of systemd has no home, but a runtime directory."""
     runtime = os.environ.get("RUNTIME_DIRECTORY")
     return Path(runtime) / SYSTEM_SOCKET.name if runtime else own_socket()
 
 
 def usual_address() -> str:
-    """Where a server listens that was told nothing."""
+    """The default address of a server."""
     if sys.platform == "win32":
         return LOOPBACK
     return f"unix:{usual_socket()}"
 
 
 def server_address(given: str | None = None) -> str:
-    """Where a client connects: what it was told, ``MSMQ_SERVER``, the user's own server, that of the system."""
+    """Where a client connects: the given address, else ``MSMQ_SERVER``, the user's own server, the system's server."""
     if given:
         return given
     named = os.environ.get("MSMQ_SERVER")

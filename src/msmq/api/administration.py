@@ -1,4 +1,4 @@
-"""Queues, outgoing queues and the queue manager, for those who look after them."""
+"""Calls that manage queues, outgoing queues and the queue manager."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
 _PRODUCT: Final = f"{MSMQ_TYPE}, version {version('msmq')}"
-"""Looked up once: a computer without a file descriptor to spare still tells who it is."""
+"""Looked up once, since the lookup opens a file and must not fail when file descriptors run out."""
 _LISTED_AT_ONCE: Final = 256
-"""After so many queues of a list everybody else has a turn: ten thousand take a fifth of a second."""
+"""After so many queues of a list others have a turn: ten thousand take a fifth of a second."""
 _PROPIDS: Final = {
     "type": 102,
     "journaling": 104,
@@ -46,7 +46,7 @@ _PROPIDS: Final = {
     "privacy_level": 112,
     "multicast_address": 125,
 }
-"""Fields of QueueSettings and their PROPID_Q_*."""
+"""The fields of QueueSettings and their PROPID_Q_*."""
 _MANAGER_PROPIDS: Final = {"quota_kb": 214, "journal_quota_kb": 215}
 
 _KINDS: Final = {
@@ -77,7 +77,8 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
-        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        """Create a queue by its path. ``CONNECTOR=`` and a GUID creates the two queues of a foreign system, which have
+        no settings."""
         if request.path.upper().startswith("CONNECTOR="):
             name = parse_format_name(request.path)
             assert isinstance(name, ConnectorName)
@@ -161,7 +162,7 @@ class AdministrationCalls:
         return self._info(queue)
 
     async def locate_queue(self, request: pb.QueueName, caller: Token) -> pb.QueuePlace:
-        """Where a queue is. Nothing is said of queues of this computer that could not be learned by opening them."""
+        """Where a queue is. Says nothing about queues of this host that the caller could not learn by opening them."""
         name = self._desk.names.format_name(request.queue)
         naming, parsed = self._manager.naming, parse_format_name(name)
         if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
@@ -393,7 +394,7 @@ class AdministrationCalls:
 
 
 def outgoing_info(queue: OutgoingQueue) -> pb.OutgoingInfo:
-    """An outgoing queue with what became of its connections."""
+    """Describe an outgoing queue and the results of its connections."""
     return pb.OutgoingInfo(
         format_name=queue.destination_format_name,
         state=queue.state.value,
@@ -416,7 +417,7 @@ def outgoing_info(queue: OutgoingQueue) -> pb.OutgoingInfo:
 
 
 def _wanted_security(request: pb.SetSecurityRequest) -> tuple[SecurityInformation, SecurityDescriptor]:
-    """Which parts of a descriptor are to change, and to what."""
+    """The parts of a security descriptor to change, and their new values."""
     parts = SecurityInformation(0)
     given = parse_sddl(request.sddl) if request.sddl else SecurityDescriptor()
     owner, dacl = given.owner, given.dacl
@@ -441,7 +442,8 @@ def _ace(entry: pb.AccessEntry) -> Ace:
 
 
 def _attributes(settings: pb.QueueSettings) -> dict[str, Any]:
-    """The settings that are given, as attributes of a queue in the directory; a retry is its own host's matter."""
+    """The given settings as attributes of a queue in the directory. Settings of a retry can only be set on the queue's
+    host."""
     for name in ("retry_delay_ms", "max_deliveries", "poison_subqueue"):
         if settings.HasField(name):
             raise InvalidParameterError(f"{name} of a queue is set on its own host.")
@@ -464,7 +466,7 @@ def _guid(text: str) -> bytes:
 
 
 def _multicast(text: str) -> str:
-    """The address of a group and its port, or nothing."""
+    """Check that a text is the address and port of a multicast group, or empty."""
     host, _, port = text.rpartition(":")
     try:
         good = not text or (ip_address(host).is_multicast and 0 <= int(port) <= 0xFFFF)

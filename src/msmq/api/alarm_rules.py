@@ -1,4 +1,4 @@
-"""What a rule of an alarm may say, for whoever keeps rules and whoever describes them."""
+"""The limits of an alarm rule, for the queue manager that keeps rules and the console that edits them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_WAIT_S: Final = 86_400
 
 
 def check(rule: pb.AlarmRule) -> None:
-    """Whoever watches relies on a rule being as it should be, whichever way it came."""
+    """Raise InvalidParameterError unless a rule is valid: the console relies on that wherever a rule comes from."""
     wrong = ""
     if not 0 < len(rule.name) <= LONGEST_NAME:
         wrong = f"The name of an alarm has 1 to {LONGEST_NAME} characters."

@@ -1,6 +1,6 @@
-"""The rules of alarms, kept in the ledger: they outlive the console, and follow the log to another instance.
+"""The alarm rules, kept in the ledger: they outlive the console, and follow the log to another instance.
 
-The queue manager only keeps them. The console watches, and tells who is to be told.
+The queue manager only keeps them. The console evaluates them and sends the notifications.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AlarmCalls:
         self._rules = pb.AlarmRules()
         try:
             ParseDict({"rules": recovered.get(KEY, [])}, self._rules, ignore_unknown_fields=True)
-        except ParseError:  # written by a program that knows other ones
+        except ParseError:  # written by a version that knows other rules
             self._rules = pb.AlarmRules()
 
     async def get_alarms(self, request: pb.GetAlarmsRequest, caller: Token) -> pb.AlarmRules:

@@ -1,4 +1,4 @@
-"""Browse, Lookup, Purge and Move: messages by their place."""
+"""The calls Browse, Lookup, Purge and Move, which read and change messages by their place in a queue."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SEEK: Final = {
 
 
 class Browser:
-    """A queue that is open with a cursor."""
+    """A queue opened for browsing, with its cursor."""
 
     def __init__(self, desk: Desk, request: pb.OpenToBrowse, caller: Token) -> None:
         self._desk = desk
@@ -64,7 +64,7 @@ class Browser:
         self._desk.manager.queues.close(self.descriptor)
 
     async def step(self, step: pb.Step) -> list[pb.Delivered]:
-        """What a step shows; raises what it fails with."""
+        """Take a step. Returns the messages it shows, and raises the error it ends with."""
         if step.action == pb.Step.RESTART:
             self._reading.close_cursor(self._cursor)
             self._cursor = self._new_cursor()
@@ -109,7 +109,7 @@ class Browser:
         return await answer
 
     async def _placed(self, step: pb.Step, timeout_s: float) -> ReadResult:
-        """Read a message by its place, or by an identifier of its own."""
+        """Read a message by its place, or search for a message identifier or correlation identifier."""
         if not step.message_id and not step.correlation_id:
             return self._read(step, step.lookup_id, _SEEK[step.seek])
         wanted = wanted_message(step.message_id, step.correlation_id)
@@ -119,7 +119,7 @@ class Browser:
             left_s = max(deadline - loop.time(), 0)
             lookup_id = await Search(self._reading, self.descriptor, wanted).find(left_s)
             result = self._read(step, lookup_id, MessageSeekAction.CURRENT)
-            if result.status != MessageNotFoundError.code:  # else somebody was quicker
+            if result.status != MessageNotFoundError.code:  # otherwise another reader took it first
                 return result
 
     def _read(self, step: pb.Step, lookup_id: int, seek: MessageSeekAction) -> ReadResult:
@@ -134,7 +134,7 @@ class Browser:
         )
 
     def settle(self, lookup_id: int, *, keep: bool) -> None:
-        """The reader keeps a message that it held, or gives it back."""
+        """Settle a held message: the reader takes it (``keep``) or gives it back."""
         queue = self.descriptor.queue
         if queue is None:
             raise QueueNotAvailableError("The queue was deleted.")
@@ -142,7 +142,7 @@ class Browser:
 
     @property
     def _cursor_has_read(self) -> bool:
-        """A cursor that has not read yet has no current message to go on from: its next one is the first."""
+        """Whether the cursor has a current message. Without one, the next message is the first of the queue."""
         return self._cursor.state is CursorState.READ
 
     def _delivered(self, result: ReadResult) -> pb.Delivered:
@@ -153,7 +153,7 @@ class Browser:
 
 
 class BrowseCalls:
-    """The calls that go by place."""
+    """The calls that name messages by their place."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

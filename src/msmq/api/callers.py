@@ -1,14 +1,13 @@
-"""Who calls: from a process, a token or a certificate to the token of the access check.
+"""Identification of callers: from a process, a bearer token or a certificate to the token of the access check.
 
-* A process on the unix socket is known by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its user
-  is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way Samba
-  writes both. Root and the user that runs the queue manager are administrators.
-* Such a process may speak for somebody else: for the owner of a bearer token that it brings, and, if it is an
-  administrator, for any SID that it names. So the console has the rights of whoever looks at it, and none of its own.
-* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to, by the configuration or by
-  ``msmq token``.
-* Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
-* Everybody else is turned away, unless the operator lets anonymous callers in.
+* A process on the unix socket is identified by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its
+  user is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way
+  Samba writes both. Root and the user that runs the queue manager are administrators.
+* Such a process may act for somebody else: for the owner of a bearer token that it brings, and, if it is an
+  administrator, for any SID that it names. So the console has the rights of its user, and none of its own.
+* A caller with a bearer token is the SID that the token's SHA-256 is mapped to, by the configuration or ``msmq token``.
+* A caller with a certificate that TLS has verified is the SID that one of its names is mapped to.
+* All others are refused, unless the operator allows anonymous callers.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ UNIX_USER: Final = Sid.parse("S-1-22-1")
 UNIX_GROUP: Final = Sid.parse("S-1-22-2")
 _BEARER: Final = "bearer "
 ACT_AS: Final = "msmq-act-as"
-"""The metadata of gRPC in which a process says for whom it speaks: ``Bearer TOKEN``, or, from an administrator, a
+"""The gRPC metadata in which a process names the one it acts for: ``Bearer TOKEN``, or, from an administrator, a
 SID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator decided about identities."""
+    """The operator's settings for identifying callers."""
 
     users: Mapping[str, str] = field(default_factory=dict)
     """Users of this computer, by name or number, to SIDs."""
@@ -45,23 +44,23 @@ class Rules:
     certificates: Mapping[str, str] = field(default_factory=dict)
     """Names in verified client certificates to SIDs."""
     allow_anonymous: bool = False
-    """Whether callers on TCP may come without a token and without a certificate that is known."""
+    """Whether callers on TCP may come without a token and without a known certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is known about the other end of a connection before it says anything."""
+    """What is known about the other end of a connection before it sends anything."""
 
     process: Token | None = None
     """The user of a process of this computer, as the kernel says."""
     address: str = ""
-    """Where a connection comes from that has no such process; wrong tokens count by it."""
+    """The address of a connection without such a process; wrong tokens are counted by address."""
     names: tuple[str, ...] = ()
-    """The names in its certificate, which TLS has verified: first those that are meant as names."""
+    """The names in the verified certificate: the alternative names, then the common names."""
 
 
 class Context(Protocol):
-    """What is asked of a gRPC context."""
+    """The part of a gRPC context that is used here."""
 
     def peer(self) -> str: ...
 
@@ -69,12 +68,12 @@ class Context(Protocol):
 
 
 def token_digest(token: str) -> str:
-    """How the configuration knows a bearer token: it keeps no token, so it can tell none."""
+    """The form in which the configuration has a bearer token: as it does not contain the token, it cannot reveal it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Callers:
-    """Finds the caller of each call."""
+    """Identifies the caller of each call."""
 
     def __init__(self, rules: Rules, own_uid: int | None = None, guesses: Guesses | None = None) -> None:
         self._guesses = guesses
@@ -85,14 +84,14 @@ class Callers:
         self.follow(rules)
 
     def follow(self, rules: Rules) -> None:
-        """Go by these rules from now on; a process that is connected already stays who it was."""
+        """Use other rules from now on. A process that is connected already keeps its identity."""
         self.rules = rules
         self._tokens = {digest.lower(): sid for digest, sid in rules.tokens.items()}
 
     # --- connections of the relay -------------------------------------------------------------------------------
 
     def register(self, name: str, peer: Peer) -> None:
-        """A connection whose other end is known; ``name`` is how gRPC will call it."""
+        """Remember the other end of a connection that gRPC will call ``name``."""
         self._connections[name] = peer
 
     def forget(self, name: str) -> None:
@@ -101,9 +100,9 @@ class Callers:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def caller(self, context: Context) -> Token:
-        """Whose rights count for a call of gRPC."""
+        """The token of the caller of a gRPC call."""
         peer = self._connections.get(context.peer())
-        if peer is None:  # nobody but the relay has business at the inner socket
+        if peer is None:  # only the relay may connect to the inner socket
             raise AccessDeniedError("This connection did not come through the door.")
         key = "authorization" if peer.process is None else ACT_AS
         for name, value in context.invocation_metadata() or ():
@@ -112,7 +111,7 @@ class Callers:
         return self.of(peer, "")
 
     def of(self, peer: Peer, said: str) -> Token:
-        """Whose rights count for somebody who says for whom it speaks: ``Bearer TOKEN``, a SID, or nothing."""
+        """The token of a caller that says whom it acts for: ``Bearer TOKEN``, a SID, or nothing."""
         process = peer.process
         if process is None:
             if said:
@@ -136,7 +135,8 @@ class Callers:
         return Token.anonymous()
 
     def _of_bearer(self, value: str, address: str) -> Token:
-        """The owner of a token. Who comes from nowhere guesses nothing: an administrator who speaks for somebody."""
+        """The owner of a bearer token. Wrong tokens are not counted if ``address`` is empty, as for an administrator
+        who acts for somebody."""
         guesses = self._guesses if address else None
         wait_s = 0.0 if guesses is None else guesses.wait_s("", address)
         if wait_s > 0:
@@ -159,7 +159,7 @@ class Callers:
         return None
 
     def of_process(self, uid: int, gid: int) -> Token:
-        """The user behind a process of this computer."""
+        """The token of the user of a process on this host."""
         name = processes.user_name(uid)
         mapped = self.rules.users.get(str(uid)) or (self.rules.users.get(name) if name else None)
         user = Sid.parse(mapped) if mapped else UNIX_USER.child(uid)

@@ -1,4 +1,5 @@
-"""Certificates of users: registered with the queue manager, kept in its ledger, one internal one for each."""
+"""Calls about certificates of users: they are registered with the queue manager and kept in its ledger, and each user
+has one internal certificate."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class CertificateCalls:
         if value["internal"]:
             internal = InternalCertificate(bytes.fromhex(value["internal"]), user)
             self._core.internal_certificates[user.security_identifier] = internal
-            if value.get("key"):  # before there were any, keys were not kept
+            if value.get("key"):  # early versions did not keep the key
                 key = load_der_private_key(bytes.fromhex(value["key"]), None)
                 assert isinstance(key, rsa.RSAPrivateKey)
                 self._desk.signers[Sid.parse(sid)] = Signer(internal.certificate, key)
@@ -151,8 +152,8 @@ class CertificateCalls:
     async def _publish(
         self, user: User, caller: Token, certificate: bytes = b"", *, without: bytes = b""
     ) -> None:
-        """Add a certificate to those that the directory has of a user, or take the one with a digest away. Where there
-        is no directory, or it does not know the user, the certificates are good on this host only."""
+        """Add a certificate to those that the directory has of a user, or remove the one with the digest ``without``.
+        Without a directory, or if it does not know the user, the certificates are valid on this host only."""
         directory = self._desk.manager.directory
         wanted = (Expression("security_identifier", Relation.EQUALS, user.security_identifier),)
 
@@ -162,7 +163,7 @@ class CertificateCalls:
                 return False
             try:
                 published = UserSignCerts.decode(found.attributes["certificates"] or UserSignCerts().encode())
-            except DecodeError:  # what others have put there is not ours to overwrite
+            except DecodeError:  # what others have put there must not be overwritten
                 return False
             kept = UserSignCerts(tuple(entry for entry in published.certificates if entry.digest != without))
             if certificate:
@@ -172,7 +173,7 @@ class CertificateCalls:
             item = DirectoryObject(ObjectClass.USER, {**found.attributes, **changed})
             return directory.write(item, tuple(changed), caller=caller) is DirectoryResult.SUCCESS
 
-        # Others may have added theirs since we last looked.
+        # Others may have added certificates since we last read the entry.
         if not await self._desk.host.change(publish, anew=True) and self._core.directory_integrated:
             _log.warning(
                 "The directory did not take the certificates of %s; other hosts will not know what they sign. The "

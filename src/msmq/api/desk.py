@@ -26,7 +26,7 @@ from msmq.wire.names import parse_format_name
 
 _T = TypeVar("_T")
 _MAX_UNSENT: Final = 64
-"""Answers that may wait for a slow reader before no more requests of it are read."""
+"""How many answers may wait for a slow reader before its requests are no longer read."""
 
 
 class Session(NamedTuple):
@@ -37,7 +37,7 @@ class Session(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """What the process uses of what the system gives it."""
+    """The resources of the system that the process uses."""
 
     descriptors: int
     descriptor_limit: int
@@ -47,36 +47,37 @@ class Resources(NamedTuple):
 
 
 class Host(Protocol):
-    """What the channel needs of the daemon it is a door of."""
+    """What the channel needs from its daemon."""
 
     @property
     def manager(self) -> QueueManager: ...
 
     def when_durable(self, action: Callable[[], None]) -> None:
-        """Call ``action`` once everything done so far will survive."""
+        """Call ``action`` once everything done so far is durable."""
 
     async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""
+        """Make a call that may need the directory, repeating it if necessary. The call must not change anything before
+        it asks."""
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """Like :meth:`ask`, for a call that changes the directory: it is finished even if its caller is gone. With
-        ``anew`` it finds in the directory what is there now, and not what was there a while ago."""
+        """Like :meth:`ask`, for a call that changes the directory: it is finished even if its caller has gone. With
+        ``anew`` it reads from the directory again instead of using remembered answers."""
 
     def sessions(self) -> list[Session]:
-        """Sessions that are open."""
+        """The open sessions."""
 
     def resources(self) -> Resources:
-        """What the process uses."""
+        """The resources that the process uses."""
 
     def work_done(self) -> pb.Work:
-        """What the process did since it started, in figures."""
+        """What the process has done since it started, in figures."""
 
     def troubles(self) -> list[str]:
-        """What the disk damaged or had no room for, in plain words."""
+        """Messages about what the disk damaged or had no room for."""
 
     @property
     def account_file(self) -> Path | None:
-        """Where the local accounts are, if there can be any."""
+        """The file of local accounts, if there can be any."""
 
     @property
     def recovered(self) -> Mapping[str, Any]:
@@ -90,7 +91,7 @@ class _OpenTransaction:
 
 
 class Desk:
-    """The queue manager as calls see it."""
+    """The queue manager as the calls use it."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -99,11 +100,11 @@ class Desk:
         self.lineage = Lineage(host.manager.core, host.recovered)
         self.incarnation = bytes.fromhex(self.lineage.incarnation)
         self.signers: dict[Sid, Signer] = {}
-        """Who has an internal certificate: the queue manager signs with it on their behalf."""
+        """The signers of users with an internal certificate, for whom the queue manager signs messages."""
         self._transactions: dict[bytes, _OpenTransaction] = {}
 
     async def durable(self) -> None:
-        """Wait until everything done so far will survive."""
+        """Wait until everything done so far is durable."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
@@ -115,7 +116,7 @@ class Desk:
         await done
 
     async def finished(self, chore: Chore) -> None:
-        """Wait until long work is done, and will survive. It goes on when its caller is gone."""
+        """Wait until a long operation is done and durable. It goes on if its caller has gone."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
@@ -137,7 +138,7 @@ class Desk:
         return transaction
 
     def transaction(self, identifier: bytes, caller: Token) -> Transaction | None:
-        """The open transaction that a call names; None when it names none. That of somebody else does not exist."""
+        """The open transaction that a call names; None if it names none. Other users' transactions are not found."""
         if not identifier:
             return None
         found = self._transactions.get(identifier)
@@ -149,12 +150,12 @@ class Desk:
         self._transactions.pop(transaction.identifier, None)
         try:
             self.manager.transactions.commit(transaction.identifier)
-        except MQError:  # there was no room for it, and nothing has happened
+        except MQError:  # there was no room for the commit, and nothing has happened
             self.abort(transaction)
             raise
 
     def abort(self, transaction: Transaction) -> None:
-        """End a transaction, if nobody has, as if it had never been."""
+        """Abort a transaction if it has not ended yet."""
         self._transactions.pop(transaction.identifier, None)
         if transaction.identifier in self.manager.transactions.collection:
             self.manager.transactions.abort(transaction.identifier)
@@ -162,7 +163,8 @@ class Desk:
     # --- names --------------------------------------------------------------------------------------------------
 
     def reading_access(self, name: str, *, receive: bool) -> QueueAccessType:
-        """How a queue is opened for reading: messages on their way out are the administrator's to read."""
+        """The access with which a queue is opened for reading: messages in an outgoing queue are only for
+        administrators."""
         outgoing = isinstance(self.manager.naming.find(parse_format_name(name)), OutgoingQueue)
         if receive:
             return QueueAccessType.RECEIVE_ADMIN if outgoing else QueueAccessType.RECEIVE
@@ -170,7 +172,7 @@ class Desk:
 
 
 class Outbox:
-    """Answers of a stream, in order. Whoever has one puts it in; one task writes."""
+    """The answers of a stream, in order. Any task may add one; a single task writes them."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._write = conversation.write
@@ -188,21 +190,21 @@ class Outbox:
             self._room.clear()
 
     def fail(self, error: MQError) -> None:
-        """End the stream with an error, after what is in here already."""
+        """End the stream with an error, after the answers that are waiting."""
         self._error = self._error or error
         self._something.set()
 
     def close(self) -> None:
-        """End the stream after what is in here already."""
+        """End the stream after the answers that are waiting."""
         self._closed = True
         self._something.set()
 
     async def room(self) -> None:
-        """Wait until the reader keeps up."""
+        """Wait until the reader has kept up."""
         await self._room.wait()
 
     async def run(self) -> None:
-        """Write until closed or failed."""
+        """Write the answers until the outbox is closed or has failed."""
         replies, write = self._replies, self._write
         while True:
             while replies:

@@ -1,10 +1,10 @@
-"""The door: where the channel listens, and how it opens and closes.
+"""The door of the channel: it opens and closes the addresses at which applications connect.
 
-Relays (:mod:`msmq.api.relay`) let connections in as the gate says, answer clients of ours, and lead all others to one
-gRPC server. TCP without TLS is for this computer only; beyond it a certificate is needed. Callers on TCP bring a token
-or a certificate of their own.
+Relays (:mod:`msmq.api.relay`) admit connections through the gate, answer clients that use the short line, and pass all
+others on to one gRPC server. TCP without TLS is only for this host; beyond it a certificate is needed. Callers on TCP
+bring a token or a certificate of their own.
 
-Rules and certificates may change while the door is open: each handshake goes by those of its moment.
+Rules and certificates may change while the door is open: each handshake uses the current ones.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _GRACE_S: Final = 1.0
 
 
 class DoorError(MsmqError):
-    """The channel cannot be opened as it is configured."""
+    """The channel cannot be opened as configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doorplate:
-    """Where the channel listens and what it believes."""
+    """The settings of the channel: its addresses, certificates and rules."""
 
     listen: tuple[str, ...] = ()
-    """``unix:PATH``, ``HOST:PORT`` of this computer, or ``tls:HOST:PORT``."""
+    """``unix:PATH``, ``HOST:PORT`` on a loopback address, or ``tls:HOST:PORT``."""
     socket_mode: int = 0o666
     certificate: Path | None = None
-    """PEM chain and key of this server, for ``tls:``."""
+    """PEM files with the certificate chain and the key of this server, for ``tls:``."""
     private_key: Path | None = None
     client_authorities: Path | None = None
-    """PEM of those whose client certificates are believed; clients must have one then."""
+    """A PEM file of the authorities that issue client certificates; with it, clients must have a certificate."""
     rules: Rules = field(default_factory=Rules)
 
 
@@ -71,7 +71,7 @@ class Door:
         self._callers = Callers(plate.rules, guesses=guesses)
         self._context: ssl.SSLContext | None = None
         self.addresses: list[str] = []
-        """Where it listens, with the ports it was given."""
+        """The addresses it listens at, with the ports that the system chose."""
 
     async def open(self) -> None:
         callers = self._callers
@@ -102,7 +102,7 @@ class Door:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def _bind_inner(self, server: grpc.aio.Server) -> Inner:
-        """The socket of gRPC itself, which only the relays connect to."""
+        """Let gRPC listen on a socket that only the relays connect to."""
         if hasattr(socket, "AF_UNIX"):
             self._private = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
         inner = Inner(self._private / "grpc" if self._private is not None else None)
@@ -132,7 +132,7 @@ class Door:
         return self._context
 
     def follow(self, plate: Doorplate) -> None:
-        """Go by other rules and certificates from now on; the files are read again.
+        """Use other rules and certificates from now on; their files are read again.
 
         Raises:
             DoorError: the certificates cannot be used; nothing has changed.
@@ -147,14 +147,14 @@ class Door:
             relay.stop_accepting()
 
     async def close(self) -> None:
-        """Let calls come to their end for a moment, then end them: transactions are aborted, messages given back."""
+        """Give calls a moment to end, then cancel them: transactions are aborted, messages given back."""
         self.stop_accepting()
         server, self._server = self._server, None
         ends = [relay.finish(_GRACE_S) for relay in self._relays]
         if server is not None:
             ends.append(server.stop(_GRACE_S))
         await asyncio.gather(*ends)
-        # Only now: what gRPC says at the end goes through these.
+        # Only now, since the last words of gRPC go through the relays.
         await asyncio.gather(*(relay.close() for relay in self._relays))
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
@@ -162,7 +162,7 @@ class Door:
 
 
 def _context(plate: Doorplate) -> ssl.SSLContext:
-    """What TLS shows and whom it believes, as the files say now."""
+    """The context for TLS: our certificate and the trusted authorities, read from their files."""
     if plate.certificate is None or plate.private_key is None:
         raise DoorError("api: tls: needs a certificate and a private_key.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -185,7 +185,7 @@ async def _start(address: str, relay: Relay) -> None:
 
 
 def _address(given: str, relay: Relay) -> str:
-    """Where a relay listens, with the port it was given."""
+    """The address of a relay, with its port."""
     return f"{given.rpartition(':')[0]}:{relay.port}" if isinstance(relay, TcpRelay) else given
 
 

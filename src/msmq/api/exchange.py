@@ -1,8 +1,8 @@
-"""Exchange: a message leaves one queue and another one is sent in its place, in one event.
+"""The call Exchange: take a message out of a queue and send another one in its place, in one event.
 
-What is written in one event is on disk whole or not at all (:mod:`msmq.manager.event`), so that messages can be carried
-from any queue to any other, to another host as well, without a transaction: whatever is interrupted, there is one of
-the two.
+An event is on disk as a whole or not at all (:mod:`msmq.manager.event`). So messages can be carried from any queue to
+any other, even on another host, without a transaction: whenever it is interrupted, exactly one of the two messages
+exists.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from msmq.manager.queues.queue import OpenQueueDescriptor
 from msmq.security.access import Token
 
 _RECORD_BYTES: Final = 2048
-"""What a message may take beside its body, label and extension, and what is written with it, generously."""
+"""A generous size for a message without its body, label and extension, and for the other records of the exchange."""
 _RECORDS: Final = 8
 
 
 class ExchangeCalls:
-    """The call that exchanges messages."""
+    """The call Exchange."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -61,6 +61,6 @@ class ExchangeCalls:
             if not reply.failures:
                 current = MessageSeekAction.CURRENT
                 result = self._desk.manager.reading.read_by_lookup_id(source, lookup_id, current, peek=False)
-                if result.message is None:  # the disk has damaged it; its successor is sent all the same
+                if result.message is None:  # the disk has damaged it; its successor is sent nevertheless
                     assert result.status == MessageNotFoundError.code, error_for(result.status)
         return reply

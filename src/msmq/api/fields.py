@@ -1,8 +1,8 @@
 """Fields of protocol buffers, written without a message around them.
 
-A message keeps copies of what is put into it, and gives another one when it is written. Where bodies make up nearly all
-of a message, its fields are written here, and the bodies are copied once. What comes out is what the message would have
-given, but for the order of its fields, which has no meaning.
+A protobuf message copies the values set in it, and copies them again when it is serialized. Where bodies make up
+nearly all of a message, its fields are written here, and the bodies are copied once. The result is what the message
+would have serialized to, except for the order of its fields, which has no meaning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGE_BYTES: Final = 1 << 16
 
 @lru_cache(maxsize=1 << 12)
 def lead(field: int, size: int) -> bytes:
-    """What stands in front of bytes, or of a message within a message: the number of the field and its size."""
+    """The prefix of a field of bytes or of a nested message: its field number and its size."""
     made = bytearray((field << 3 | _LENGTH_DELIMITED,))
     while size > _LOW_BITS:
         made.append(size & _LOW_BITS | ~_LOW_BITS & 0xFF)

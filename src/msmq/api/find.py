@@ -1,8 +1,8 @@
-"""Find: the messages of a queue that say something, looked for where they lie.
+"""The call Find: search the messages of a queue where they are stored.
 
-A search may have to look at millions of messages, so nothing is unpacked that need not be: sizes and places come from
-the list of places, the label and the body are looked at in the packet, and only what was found is read whole. Others
-have their turn after each slice.
+A search may have to look at millions of messages, so it decodes as little as possible: sizes and places come from the
+list of places, the label and the body are read from the packet, and only the messages found are decoded whole. Other
+work has its turn after each slice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SLICE_MESSAGES: Final = 1_024
 _SLICE_BYTES: Final = 1 << 20
 _REPLY_BYTES: Final = 1 << 20
 _REPORT_EVERY: Final = 50_000
-"""After so many messages a search says how far it is, though it may have found nothing."""
+"""How many messages are searched between reports of progress, which are sent even if nothing was found."""
 _LONGEST_LABEL: Final = 1_000
 
 Test = Callable[[Found, int], bool]
 
 
 class FindCalls:
-    """The call that searches."""
+    """The call Find."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -99,7 +99,7 @@ class FindCalls:
                         break
             over = found_count >= most or looked_at >= most_looked_at
             if reply.messages:
-                await self._desk.durable()  # nobody is shown a message that a crash takes back
+                await self._desk.durable()  # nobody is shown a message that a crash would take back
             if reply.messages or over or looked_at - reported >= _REPORT_EVERY:
                 reply.looked_at, reply.last, reported = looked_at, place, looked_at
                 yield reply
@@ -110,7 +110,8 @@ class FindCalls:
     def _passed_over(
         self, queue: Queue, behind: int, most: int, suspect: Callable[[bytes], bool] | None
     ) -> Sequence[int] | None:
-        """The next places, if it is plain without reading them one by one that none of them is wanted."""
+        """The next places, if it is clear without reading their messages one by one that none of them matches;
+        otherwise None."""
         if suspect is None:
             return None
         positions = queue.positions.available(behind, most, _SLICE_BYTES)
@@ -134,7 +135,7 @@ class FindCalls:
 
 
 def _tests(request: pb.FindRequest) -> Iterator[Test]:
-    """What has to hold of each message; what costs least is asked first."""
+    """The tests that a matching message passes, the cheapest first."""
     if request.HasField("least_bytes") or request.HasField("greatest_bytes"):
         least = request.least_bytes
         greatest = request.greatest_bytes if request.HasField("greatest_bytes") else 0xFFFFFFFF
@@ -171,17 +172,19 @@ def _label_test(label: str) -> Test:
 
 
 def _in_packet(label: str) -> Callable[[bytes], bool]:
-    """Whether a label may stand in some bytes, as far as its ASCII letters can tell without knowing where."""
+    """A quick test whether some bytes may contain a label, by the label's longest run of ASCII characters."""
     if len(label) > _LONGEST_LABEL:
         raise InvalidParameterError(f"A label has less than {_LONGEST_LABEL} characters.")
-    # A small k may be a Kelvin sign elsewhere, and a small i a Turkish one: only these two have no bytes in common.
+    # The Kelvin sign becomes k in lower case, and the dotted capital I becomes i with a dot: a label may have these
+    # instead of the ASCII letters, with other bytes, so k and i are left out.
     runs = re.findall("[\x00-\x7f]+", re.sub("[iIkK]", "\u212a", label))
     needle = max(runs, key=len, default="").lower().encode("utf-16-le")
     return lambda data: needle in data.lower()
 
 
 def _suspect(request: pb.FindRequest) -> Callable[[bytes], bool] | None:
-    """What must stand somewhere in the bytes of a message that is wanted; None when nothing must."""
+    """A quick test that the bytes of every matching message pass, whatever other bytes are around it; None if there is
+    none."""
     if request.label:
         return _in_packet(request.label)
     wanted = list(request.body_contains)

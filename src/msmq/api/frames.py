@@ -1,29 +1,29 @@
 """The short line: all calls of a client on one connection, in frames and without HTTP/2.
 
-gRPC for Python takes longer for its own part of a round trip than the queue manager for all of its, and a process that
-has used it cannot fork. So at every address calls can be made in another way too, with the same messages of
-``msmq.proto``; within TLS where gRPC would be. Both sides begin with the line ``msmq-line/2``, and then send frames:
-four bytes of length, one byte that says what the frame is, eight bytes with the number of the call, all little-endian,
-and as many bytes as the length says.
+gRPC for Python takes longer for its own part of a round trip than the queue manager for the rest, and a process that
+has used it cannot fork. So every address also accepts calls in another way, with the same messages of ``msmq.proto``,
+and within TLS where gRPC would be. Both sides begin with the line ``msmq-line/2``, and then send frames: a length of
+four bytes, one byte for the kind of the frame, eight bytes for the number of the call, all little-endian, and a
+payload of that length.
 
 ========  ======================================================================================================
-OPEN      The client begins a call; the payload is the name of the method. Numbers only ever rise.
+OPEN      The client begins a call; the payload is the name of the method. Numbers increase.
 MESSAGE   A request or a reply.
 END       The last frame of a side. The client's is empty; the server's has an ``Error`` in it if the call failed.
-CANCEL    The client gives the call up, or the server could not carry it through for a reason of its own.
-WINDOW    The reader has used up so many bytes (a number of eight bytes), and so many more may be sent.
-PING      Is anybody there? The other side answers with PONG, whatever its calls are busy with.
-PONG      The answer.
-SPEAK     The client says for whom the calls speak that it opens from now on: ``Bearer TOKEN``, or, a process of an
+CANCEL    The client cancels the call, or it ended with an internal error of the server.
+WINDOW    The reader has used that many bytes (a number of eight bytes); as many more may be sent.
+PING      Asks the other side for a PONG, which it sends however busy its calls are.
+PONG      The answer to PING.
+SPEAK     The client names the one for whom it opens calls from now on: ``Bearer TOKEN``, or, for a process of an
           administrator at the unix socket, a SID.
 ========  ======================================================================================================
 
-END for call 0 is the server's last word: there is no room for this connection, and the ``Error`` says why.
+END for call 0 is the server's last frame: the connection is refused, and the ``Error`` says why.
 
 The calls of a connection do not wait for each other: each side of a call may have :data:`WINDOW_BYTES` under way, and
-the last message that begins within them may go beyond. What a message counts for is :func:`cost`.
+the last message may exceed them. How much of the window a message takes is its :func:`cost`.
 
-Nothing that begins like this is HTTP/2, whose clients begin with ``PRI``; :mod:`msmq.api.relay` tells them apart.
+Clients of HTTP/2 begin with ``PRI``, by which :mod:`msmq.api.relay` tells the two apart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from msmq.api import rpc
 from msmq.errors import DecodeError
 
 LINE: Final = "msmq-line/2"
-"""How TLS calls this protocol where it is to be chosen."""
+"""The name of this protocol in the handshake of TLS (ALPN)."""
 GREETING: Final = f"{LINE}\n".encode()
 OPEN: Final = 0
 MESSAGE: Final = 1
@@ -50,10 +50,10 @@ _HEAD: Final = struct.Struct("<IBQ")
 _BYTES: Final = struct.Struct("<Q")
 _LARGEST: Final = {MESSAGE: rpc.MAX_MESSAGE_BYTES, END: rpc.MAX_MESSAGE_BYTES, SPEAK: 1 << 13}
 _SMALL: Final = 64
-"""How long all other frames may be."""
+"""The largest payload of the other frames."""
 _SELF_COST: Final = 64
 METHODS: Final = {method.name: method for method in rpc.methods()}
-"""The calls by name."""
+"""The methods by name."""
 
 
 def frame(kind: int, number: int, *payload: bytes) -> tuple[bytes, ...]:
@@ -62,12 +62,12 @@ def frame(kind: int, number: int, *payload: bytes) -> tuple[bytes, ...]:
 
 
 def window(number: int, size: int) -> bytes:
-    """The frame that lets the other side of a call send so much more."""
+    """The frame that lets the other side of a call send ``size`` more bytes."""
     return _HEAD.pack(_BYTES.size, WINDOW, number) + _BYTES.pack(size)
 
 
 def window_size(payload: bytes) -> int:
-    """What a WINDOW says."""
+    """The number of bytes in the payload of a WINDOW."""
     if len(payload) != _BYTES.size:
         raise DecodeError(f"a WINDOW of {len(payload)} bytes")
     size: int = _BYTES.unpack(payload)[0]
@@ -75,24 +75,24 @@ def window_size(payload: bytes) -> int:
 
 
 def cost(*payload: bytes) -> int:
-    """How much of its window a message takes: its bytes, and something for being there at all."""
+    """How much of the window a message takes: its bytes, and a fixed amount for each message."""
     return sum(map(len, payload)) + _SELF_COST
 
 
 class Frames:
-    """Cuts what arrives into frames. Memory follows what has come, not what a length claims, and the pieces of a large
-    frame are put together once."""
+    """Cuts the received bytes into frames. Memory is taken for bytes received, not for the length a frame claims, and
+    the pieces of a large frame are joined once."""
 
     def __init__(self) -> None:
         self._rest = b""
-        """The beginning of a head."""
+        """The received part of an incomplete head."""
         self._begun: tuple[int, int] = 0, 0
-        """Kind and number of the frame whose payload is not whole."""
+        """Kind and number of the frame whose payload is incomplete."""
         self._pieces: list[bytes] = []
         self._missing = 0
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
-        """The frames that are whole now, as kind, number and payload."""
+        """Take received bytes. Returns the frames they complete, as kind, number and payload."""
         frames: list[tuple[int, int, bytes]] = []
         start, end, head = 0, len(data), _HEAD.size
         if self._missing:
@@ -125,20 +125,21 @@ class Frames:
 
 
 class Inflow:
-    """What the reading side of a call lets come, and when it says so."""
+    """The window of the reading side of a call, and when to enlarge it."""
 
     def __init__(self) -> None:
         self._left = WINDOW_BYTES
         self._used = 0
 
     def take(self, size: int) -> None:
-        """A message has come; raises DecodeError if it was not allowed to."""
+        """Count a message that was received; raises DecodeError if the window was used up."""
         if self._left <= 0:
             raise DecodeError("more than the window has room for")
         self._left -= size
 
     def use(self, size: int) -> int:
-        """A message was read; gives how much more may come, if it is time to say so."""
+        """Count a message that was read. Returns how many more bytes the other side may send, 0 if it is not worth
+        telling yet."""
         self._used += size
         if self._used < WINDOW_BYTES // 2:
             return 0

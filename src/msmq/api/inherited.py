@@ -1,8 +1,8 @@
 """Sockets that the service manager has opened for us (the protocol of sd_listen_fds).
 
-With a socket unit the service manager listens before the queue manager is there, and goes on while it is started anew:
-whoever connects meanwhile waits and is not refused. A door takes the sockets that have its address. It gets copies,
-since it may be shut and opened again; the service manager listens all the time.
+With a socket unit the service manager listens before the queue manager starts and while it restarts: clients that
+connect meanwhile wait and are not refused. A door takes the sockets with its address. It gets duplicates, since it may
+be closed and opened again while the service manager goes on listening.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _FIRST: Final = 3
 
 
 def tcp_sockets(port: int, environment: Mapping[str, str] = os.environ) -> list[socket.socket]:
-    """Those that listen on a TCP port, at whatever addresses."""
+    """The sockets that listen on a TCP port, at any address."""
     inet = (socket.AF_INET, socket.AF_INET6)
     return _taken(environment, lambda found: found.family in inet and found.getsockname()[1] == port)
 
 
 def unix_sockets(path: Path, environment: Mapping[str, str] = os.environ) -> list[socket.socket]:
-    """Those that listen at a path."""
+    """The sockets that listen at a path."""
     return _taken(environment, lambda found: found.getsockname() == str(path))
 
 
 def is_at(path: Path) -> bool:
-    """Whether one listens at a path."""
+    """Whether a socket listens at a path."""
     found = unix_sockets(path)
     for each in found:
         each.close()
@@ -36,12 +36,13 @@ def is_at(path: Path) -> bool:
 
 
 def are_there(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the service manager has opened any."""
+    """Whether the service manager has opened any sockets for us."""
     return bool(_descriptors(environment))
 
 
 def _descriptors(environment: Mapping[str, str]) -> range:
-    """They are for the process that is named, and not for others that it starts."""
+    """The descriptors of the sockets. They are only for the process that the environment names, not for its
+    children."""
     count = environment.get("LISTEN_FDS", "")
     if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isdecimal():
         return range(0)

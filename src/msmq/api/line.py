@@ -1,4 +1,4 @@
-"""The server's end of the short line (:mod:`msmq.api.frames`): a connection, and the calls on it."""
+"""The server's side of the short line (:mod:`msmq.api.frames`): a connection and its calls."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from msmq.errors import DecodeError, InsufficientResourcesError, InvalidParamete
 from msmq.security.access import Token
 
 _MOST_CALLS: Final = 4_096
-"""Calls of one connection that may be under way."""
+"""How many calls of one connection may be open."""
 _log = logging.getLogger(__name__)
 
 
 class Conversation(Protocol):
-    """A call as its handler sees it: that of gRPC, or one on a line."""
+    """A call as its handler sees it, made by gRPC or on a short line."""
 
     async def read(self) -> Any:
-        """The next request; ``grpc.aio.EOF`` when there will be none."""
+        """The next request; ``grpc.aio.EOF`` after the last one."""
 
     async def write(self, reply: Any) -> None:
-        """Send a reply; waits while the reader does not keep up."""
+        """Send a reply; waits while the reader falls behind."""
 
 
 Answer = Callable[[rpc.Method, Conversation, Token], Awaitable[None]]
-"""Carries a call through: its method, its two sides, its caller."""
+"""Carries out a call, given its method, its two streams and its caller."""
 
 
 class Call:
-    """One call, a :class:`Conversation`."""
+    """A call on a short line; a :class:`Conversation`."""
 
     def __init__(self, line: Line, number: int, method: rpc.Method) -> None:
         self._line = line
@@ -69,7 +69,7 @@ class Call:
         self._room = asyncio.Event()
 
     def take(self, payload: bytes) -> None:
-        """A request has come."""
+        """Add a request that was received."""
         if self._ended:
             raise DecodeError("a request behind the end")
         self._inflow.take(cost(payload))
@@ -77,17 +77,17 @@ class Call:
         self._something.set()
 
     def take_end(self) -> None:
-        """There will be no more requests."""
+        """Note that there will be no more requests."""
         self._ended = True
         self._something.set()
 
     def take_window(self, size: int) -> None:
-        """The client has used up replies."""
+        """Let the call send ``size`` more bytes of replies."""
         self._may_send += size
         self.look_again()
 
     def look_again(self) -> None:
-        """There may be room for the replies that wait."""
+        """Wake a writer that waits for room."""
         self._room.set()
 
     async def read(self) -> Any:
@@ -116,8 +116,8 @@ class Call:
 
 
 class Line(asyncio.Protocol):
-    """A connection of a client. ``caller`` tells who it is, from what it says about itself; asked for each call, since
-    tokens may be taken back."""
+    """A connection of a client. ``caller`` identifies it by what it says about itself. It is asked for each call,
+    since tokens may be revoked."""
 
     def __init__(
         self,
@@ -140,18 +140,18 @@ class Line(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
         self.is_full = False
-        """Whether the client does not keep up with what is written."""
+        """Whether the client falls behind in reading."""
 
     @property
     def tasks(self) -> set[asyncio.Task[None]]:
-        """Calls that are under way."""
+        """The tasks of the open calls."""
         return {task for _, task in self._calls.values()}
 
     # --- what comes ---------------------------------------------------------------------------------------------
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when there has been nothing on it; None while a call is under way."""
+        """The time since which the connection is idle; None while a call is open."""
         return None if self._calls else self._heard_s
 
     def data_received(self, data: bytes) -> None:
@@ -169,7 +169,7 @@ class Line(asyncio.Protocol):
             self._transport.abort()
 
     def _greeted(self, data: bytes) -> bool:
-        """Whether the greeting is there; it may come in pieces."""
+        """Whether the greeting, which may come in pieces, is complete."""
         if not GREETING.startswith(data[: len(GREETING)]):
             raise DecodeError(f"a line cannot begin with {data[: len(GREETING)]!r}")
         if len(data) < len(GREETING):
@@ -190,7 +190,7 @@ class Line(asyncio.Protocol):
         elif number > self._last:
             raise DecodeError(f"call {number} was not opened")
         elif (found := self._calls.get(number)) is None:
-            return  # it ended while this was on its way
+            return  # the call ended while the frame was on its way
         elif kind == MESSAGE:
             found[0].take(payload)
         elif kind == END:
@@ -215,7 +215,7 @@ class Line(asyncio.Protocol):
         task.add_done_callback(lambda _: self._calls.pop(number))
 
     def pause_writing(self) -> None:
-        # Whoever does not read is not listened to either: what is asked may have to be answered.
+        # A client that does not read is not read from either, since its requests may need answers.
         self.is_full = True
         self._transport.pause_reading()
 
@@ -252,5 +252,5 @@ class Line(asyncio.Protocol):
 
 
 def farewell(error: MQError, *, greet: bool) -> bytes:
-    """The last words to a client that is not let in."""
+    """The last frame to a client that is refused."""
     return (GREETING if greet else b"") + b"".join(frame(END, 0, to_message(error).SerializeToString()))

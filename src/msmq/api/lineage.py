@@ -1,11 +1,11 @@
-"""The starts of a queue manager, by which a copy of its data that was put back is known.
+"""The starts of a queue manager, by which clients notice that its data were restored from a backup.
 
-Lookup identifiers have numbers that only rise, and a queue manager writes down ahead which it may give out. When its
-data are replaced by an older copy it gives some of them again, to other messages: whoever remembers how far it has read
-would step over these, or remove them in the belief that they are others. So every start has an *incarnation*, a random
-identifier, and is written down with the number above which its own begin. A number that somebody knows from an
-incarnation is still that of the same message if that incarnation is among those of this queue manager, and the next one
-began above the number. A copy that was made before has neither the incarnation nor numbers so high.
+Lookup identifiers contain increasing numbers, and a queue manager records ahead which ones it may assign. When its
+data are replaced by an older copy, it assigns some of them again to other messages: a client that remembers how far it
+has read would skip these, or remove them by mistake. So every start has an *incarnation*, a random identifier, which
+is recorded with the number above which its own numbers begin. A number known from an incarnation still means the same
+message if this queue manager has had that incarnation and its next one began at or above the number. An older copy has
+neither the incarnation nor such high numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from msmq.manager.core import Core
 
 KEY: Final = "lineage"
 _MOST: Final = 1_000
-"""Starts that are remembered. What is known from before them counts as unknown."""
+"""How many starts are remembered. Numbers from earlier ones count as unknown."""
 
 
 class Lineage:
-    """The starts of one queue manager, this one last."""
+    """The starts of one queue manager, the current one last."""
 
     def __init__(self, core: Core, recovered: Mapping[str, Any]) -> None:
         self._starts: dict[str, int] = {str(name): int(above) for name, above in recovered.get(KEY, ())}
@@ -32,7 +32,7 @@ class Lineage:
         core.ledger.put_value(KEY, list(self._starts.items()))
 
     def holds(self, incarnation: str, number: int) -> bool:
-        """Whether a number that was given out in some incarnation, or before it, still means the same message."""
+        """Whether a number assigned in an incarnation, or before it, still means the same message."""
         names = list(self._starts)
         if incarnation not in self._starts:
             return False

@@ -1,4 +1,4 @@
-"""Names of queues as applications give them: a path, a format name, or one of the system's queues."""
+"""Names of queues as applications write them: a path, a format name, or one of the system queues."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _SYSTEM_PATHS: Final = {
     "xactdeadletter$": "SYSTEM$;DEADXACT",
     "journal$": "SYSTEM$;JOURNAL",
 }
-"""Paths of the computer's own queues, as the MSMQ console shows them, and what a direct name calls them."""
+"""The paths of a host's system queues, as the MSMQ console shows them, and their names in a direct format name."""
 
 
 def without_label(text: str) -> str:
-    """A name as .NET writes it (``FormatName:DIRECT=...``) without what says that it is a format name."""
+    """A name as .NET writes it (``FormatName:DIRECT=...``), without its prefix ``FormatName:``."""
     return text[len(_LABEL) :].strip() if text[: len(_LABEL)].lower() == _LABEL else text
 
 
 def is_format_name(text: str) -> bool:
-    """Whether a text begins like a format name; everything else is a path."""
+    """Whether a text begins like a format name; all other names are paths."""
     prefix, equals, _ = text.partition("=")
     return bool(equals) and prefix.strip().upper() in _PREFIXES
 
 
 @lru_cache(maxsize=1024)
 def format_name(text: str, computer: str) -> str:
-    """The format name of a queue; ``computer`` is what a dot stands for in a path."""
+    """The format name of a queue; ``computer`` replaces the dot as the host of a path."""
     name = without_label(text)
     if name is not text or is_format_name(name):
         _check_hosts(name)
@@ -58,12 +58,12 @@ def format_name(text: str, computer: str) -> str:
 
 
 def path_of(text: str) -> QueuePath | None:
-    """The path that a name is, None for a format name."""
+    """A name as a path; None for a format name."""
     return None if without_label(text) is not text or is_format_name(text) else QueuePath.parse(text)
 
 
 def _check_hosts(name: str) -> None:
-    """Raise what is wrong with a format name. Its grammar lets a computer be called anything."""
+    """Check the hosts in a format name, whose grammar allows any name."""
     parsed = parse_format_name(name)
     for single in parsed.elements if isinstance(parsed, MultipleElementName) else (parsed,):
         if isinstance(single, DirectName) and single.protocol is Protocol.OS:
@@ -71,7 +71,7 @@ def _check_hosts(name: str) -> None:
 
 
 def _check_host(host: str) -> None:
-    """A message to a host that cannot exist would wait for ever."""
+    """Check that a host's name is possible: a message to an impossible host would wait for ever."""
     if not _HOST.fullmatch(host):
         raise IllegalQueuePathnameError(
             f"{host!r} cannot be the name of a computer, which has letters, digits, hyphens and underscores, "
@@ -80,7 +80,7 @@ def _check_host(host: str) -> None:
 
 
 class Names:
-    """The queues behind the names."""
+    """Finds the queues that names mean."""
 
     def __init__(self, manager: QueueManager) -> None:
         self.manager = manager
@@ -89,9 +89,9 @@ class Names:
         return format_name(text, self.manager.core.record.computer_name)
 
     def destination(self, text: str) -> str:
-        """The format name to send to. In a domain a path of another host's public queue is looked up in the directory,
-        as on Windows: by its public name it is routed between sites, and its host's keys are known. The caller can
-        wait for the directory."""
+        """The format name to send to. In a domain the path of another host's public queue is looked up in the
+        directory, as on Windows: messages to its public format name are routed between sites, and its host's keys are
+        known. The caller can wait for the directory."""
         path = path_of(text)
         if path is not None and self.manager.elsewhere.is_elsewhere(path):
             found = self.manager.naming.published(path)
@@ -109,14 +109,14 @@ class Names:
         return None if ours or not isinstance(name, PublicName) else name
 
     def local(self, text: str) -> Queue:
-        """The queue of this computer that a name means."""
+        """The queue of this host that a name means. Raises QueueNotFoundError if there is none."""
         queue = self.manager.naming.find(parse_format_name(self.format_name(text)))
         if queue is None or isinstance(queue, OutgoingQueue):
             raise QueueNotFoundError(f"There is no queue {text} on this computer.")
         return queue
 
     def outgoing(self, text: str) -> OutgoingQueue:
-        """The outgoing queue that keeps messages for a name."""
+        """The outgoing queue that holds messages for a name. Raises QueueNotFoundError if there is none."""
         name = str(parse_format_name(self.format_name(text)))
         queue = self.manager.core.outgoing.get(name.lower())
         if queue is None:

@@ -1,7 +1,7 @@
-"""Between messages of the channel and packets.
+"""Conversion between messages of the channel and packets.
 
-Messages to send come in columns or one by one. A received message goes out as the packet it is, or as properties for
-clients that cannot read one.
+Messages to send come in columns or one by one. A received message is delivered as its packet, or as properties for
+clients that cannot read packets.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OWN: Final = {
     "time_to_be_received_s": "times_to_be_received_s", "acknowledgements": "acknowledgements", "journal": "journals",
     "dead_letter": "dead_letters",
 }  # fmt: skip
-"""What a message says that has a column, and that."""
+"""The fields of a message that have a column, and the names of the columns."""
 
 
 # --- sending ------------------------------------------------------------------------------------------------------
@@ -51,16 +51,16 @@ _UNSAID: Final = {
     "time_to_reach_queue_s": DEFAULT_TIME_TO_REACH_QUEUE_S,
     "time_to_be_received_s": INFINITE,
 }
-"""What a message says that does not say it."""
+"""The values of fields that a message leaves out."""
 
 
 def said(given: pb.Message, name: str) -> Any:
-    """What a message of the channel says of something."""
+    """The value of a field of a message of the channel, or its default."""
     return _UNSAID[name] if name in _UNSAID and not given.HasField(name) else getattr(given, name)
 
 
 def local_of(given: pb.Message, computer: str) -> LocalAttributes:
-    """What no packet says of a message of the channel."""
+    """The attributes of a message that its packet does not have."""
     if not (given.dead_letter_queue or given.peekable_when_locked):
         return NO_ATTRIBUTES
     return LocalAttributes(
@@ -70,7 +70,7 @@ def local_of(given: pb.Message, computer: str) -> LocalAttributes:
 
 
 def to_message(given: pb.Message, computer: str) -> Message:
-    """A message of the channel as the queue manager has it; names become format names."""
+    """Convert a message of the channel to one of the queue manager; names become format names."""
     local = local_of(given, computer)
     return Message(
         body=given.body,
@@ -104,7 +104,7 @@ def _name(text: str, computer: str) -> str:
 
 
 def _own_path(text: str, computer: str) -> str:
-    """The dead-letter queue of an application is found by its path."""
+    """The path of an application's dead-letter queue, by which the queue manager finds it."""
     return _name(text, computer).partition(":")[2]
 
 
@@ -135,7 +135,7 @@ class Columns:
         self.dead_letters = self._columns["dead_letter"]
 
     def _whole(self, name: str, column: Sequence[Any]) -> Sequence[Any]:
-        """A column with an entry for each message."""
+        """A column expanded to one entry for each message."""
         if len(column) == self._count:
             return column
         if column:
@@ -143,7 +143,7 @@ class Columns:
         return self.of_kinds([said(kind, name) for kind in self.kinds])
 
     def of_kinds(self, values: Sequence[_T]) -> Sequence[_T]:
-        """A column of what the kinds have."""
+        """A column made of one value for each kind."""
         return [values[0]] * self._count if len(values) == 1 else [values[kind] for kind in self.kind]
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ class Columns:
         )  # fmt: skip
 
     def message(self, index: int) -> pb.Message:
-        """One of them by itself."""
+        """A single message of the columns."""
         message = pb.Message()
         message.CopyFrom(self.kinds[self.kind[index]])
         for name in self._given:
@@ -197,7 +197,7 @@ def _remarks(queue: Queue, found: Found) -> Iterable[pb.Remark]:
 
 
 def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
-    """Messages as a reader gets them that asked for properties."""
+    """Messages for a reader that asked for properties."""
     return pb.Deliveries(
         messages=[
             to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
@@ -207,7 +207,7 @@ def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
 
 
 def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
-    """A message as a reader gets it that asked for one."""
+    """A message in the form that its reader asked for."""
     dead = stored.local.dead_letter_class
     if form == pb.PACKET:
         return pb.Delivered(
@@ -246,7 +246,7 @@ def _sender(message: Message) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _sid_text(identifier: bytes) -> str:
-    """Few people send many messages, and whoever looks at a queue wants to know of each who it was."""
+    """Cached: few users send many messages, and every message shown in a queue names its sender."""
     return str(Sid.decode(identifier))
 
 

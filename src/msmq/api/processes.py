@@ -1,4 +1,4 @@
-"""Processes of this computer: who is at the other end of a unix socket, as the operating system says."""
+"""The users of this host and the process at the other end of a unix socket, as the operating system reports them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 _KEPT_BYTES: Final = 1 << 19
 NOBODY: Final = -1
-"""The number of users where they have none."""
+"""The user number on systems that have none."""
 _LINUX: Final = struct.Struct("3i")
 """struct ucred: process, user, group."""
 _BSD: Final = struct.Struct("IIhxx16I")
@@ -53,7 +53,7 @@ if sys.platform == "win32":
         return [gid]
 
     def credentials(own: socket.socket) -> tuple[int, int]:
-        """User and group of the process at the other end."""
+        """User and group of the process at the other end of a unix socket."""
         raise OSError("Python knows no unix sockets on this system.")
 
     def unix_socket() -> socket.socket:
@@ -82,15 +82,15 @@ else:
             return None
 
     def uid_of(name: str) -> int:
-        """The number of a user, or KeyError."""
+        """The number of a user. Raises KeyError if there is no such user."""
         return pwd.getpwnam(name).pw_uid
 
     def gid_of(name: str) -> int:
-        """The number of a group, or KeyError."""
+        """The number of a group. Raises KeyError if there is no such group."""
         return grp.getgrnam(name).gr_gid
 
     def credentials(own: socket.socket) -> tuple[int, int]:
-        """User and group of the process at the other end."""
+        """User and group of the process at the other end of a unix socket."""
         if sys.platform == "linux":
             return from_linux(own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
         return from_bsd(own.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _BSD.size))
@@ -102,20 +102,20 @@ else:
 
 
 def widen(own: socket.socket) -> None:
-    """Let the system keep a few batches of messages that are sent on a unix socket, as far as its limits go. As a rule
-    it has room for one, and whoever writes the next one would have to wait for the reader."""
+    """Enlarge the system's buffer of a unix socket to a few batches of messages, as far as its limits allow. The usual
+    buffer has room for one, and the next write would have to wait for the reader."""
     own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KEPT_BYTES)
 
 
 def unique_name(inner: Path, name: str) -> tuple[str, str]:
-    """A name for one end of a connection to a socket in the directory ``inner``: what to bind it to, and what gRPC will
-    call it. Linux has names that are no files."""
+    """A name for one end of a connection to a socket in the directory ``inner``: the name to bind it to, and what gRPC
+    will call it. On Linux it is an abstract name without a file."""
     if sys.platform == "linux":
         return f"\0{name}", f"unix-abstract:{name}"
     return str(inner / name), f"unix:{inner / name}"
 
 
 def release_name(name: str) -> None:
-    """A name of :func:`unique_name` is not used any more."""
+    """Remove what :func:`unique_name` left behind."""
     if name and not name.startswith("\0"):
         Path(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The properties of queues and of the queue manager by the names of MS-MQMQ 2.3, for those who know them from there."""
+"""The properties of queues and of the queue manager, with their names and numbers of MS-MQMQ 2.3."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from msmq.wire.variant import VT, Variant, vt_name
 
 
 class PropertyCalls:
-    """The call that shows them."""
+    """The call GetProperties."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._administration = desk.manager.administration
 
     async def get_properties(self, request: pb.GetPropertiesRequest, caller: Token) -> pb.Properties:
-        """What the object is, then how it does. An outgoing queue is nothing but what it does."""
+        """The properties of an object, then its state. An outgoing queue only has a state."""
         ask, names = self._administration, self._desk.names
         if request.outgoing:
             outgoing = names.outgoing(request.queue)
@@ -37,7 +37,7 @@ class PropertyCalls:
 
 
 def _read(object_type: ObjectType, read: Callable[[Sequence[int]], Sequence[Variant]]) -> list[pb.Property]:
-    """All properties of one table that can be read and have a value; descriptors have a call of their own."""
+    """Read all properties of a table that can be read and have a value. Descriptors have a call of their own."""
     rows = [
         row for row in TABLES[object_type].values() if Use.GET in row.uses and row.id not in SECURITY_PROPIDS
     ]

@@ -1,4 +1,4 @@
-"""Receive: messages out of queues, or a look at them, as long as there is credit."""
+"""The call Receive: take messages from queues, or peek at them, while the reader has credit."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from msmq.security.access import Token
 
 _TURN_MESSAGES: Final = 256
 _TURN_BYTES: Final = 1 << 20
-"""What is read in one turn of the loop, and goes out in one answer."""
+"""The limits of one turn of reading, whose messages are one answer."""
 _TAG: Final = 1
 _NO_MORE: Final = frozenset({IoTimeoutError.code, TransactionSequenceError.code})
-"""How a wait ends without harm: the time is up, or the transaction it was part of."""
+"""The errors with which a wait ends normally: the time is up, or its transaction has ended."""
 
 
 class Receiver:
-    """A queue that is open for receiving, and what its reader may still get."""
+    """A queue that is open for receiving, and the credit of its reader."""
 
     def __init__(self, desk: Desk, request: pb.OpenToReceive, outbox: Outbox, caller: Token) -> None:
         self._desk = desk
@@ -62,11 +62,11 @@ class Receiver:
         self._under_way = False
         """Whether a read waits for a message."""
         self._planned = False
-        """Whether the loop goes on reading by itself."""
+        """Whether reading goes on in a later turn of the loop."""
         self._held: set[int] = set()
-        """What the reader has not settled."""
+        """The messages that the reader has not settled."""
         self._undurable = 0
-        """Answers with messages that wait for the disk."""
+        """How many answers with messages wait for the disk."""
         self._closed = False
 
     def _set_retry(self, request: pb.OpenToReceive) -> None:
@@ -87,7 +87,7 @@ class Receiver:
         )
 
     def close(self) -> None:
-        """What was not settled goes back to its place."""
+        """Close the queue; messages that were not settled return to their places."""
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -109,7 +109,7 @@ class Receiver:
             self._read_on()
 
     def _read_on(self) -> None:
-        """Take a turn of messages, and wait for one when there are none."""
+        """Read the messages of one turn, or wait for a message if there are none."""
         self._planned = False
         if not self._credit or self._under_way or self._closed:
             return
@@ -120,7 +120,7 @@ class Receiver:
             self._fail(error)
 
     def _take(self, most: int) -> bool:
-        """Ship messages that are there, as many as one turn has; whether there were any."""
+        """Ship available messages, up to ``most`` or the limits of one turn. Returns whether there were any."""
         queue = self._queue()
         found = self._look(queue, min(most, _TURN_MESSAGES))
         if not len(found):
@@ -141,7 +141,7 @@ class Receiver:
         return True
 
     def _look(self, queue: Queue, most: int) -> Found:
-        """What is there of the next messages: taken, or only looked at."""
+        """Take the next available messages, or only peek at them."""
         cursor = self._cursor
         if cursor is None:
             return self._reading.take(
@@ -178,8 +178,8 @@ class Receiver:
         self._reading.wait(self.descriptor, _TAG, self._ready, self._transaction, self._cursor)
 
     def _ready(self, status: int, position: MessagePosition | None) -> None:
-        """The wait is over. Messages are taken within the event that brings them, no more than a fair share when others
-        wait, too."""
+        """A message has come, or the wait has ended. Messages are taken within the event that brings them, and no more
+        than a fair share if other readers wait too."""
         self._under_way = False
         if self._closed:
             return
@@ -187,7 +187,7 @@ class Receiver:
             self._ended(status)
             return
         share = self._credit
-        if self._cursor is None:  # whoever only looks takes nothing from others
+        if self._cursor is None:  # a reader that only peeks takes nothing from others
             others = sum(reader.destructive_read for reader in position.queue.waiting)
             share = max(position.queue.positions.free // (others + 1), 1) if others else share
         try:
@@ -197,7 +197,7 @@ class Receiver:
             self._fail(error)
 
     def _ended(self, status: int) -> None:
-        """A read that brought nothing: the time is up, or there is no queue any more."""
+        """End a read without messages: the time is up, or the queue is gone."""
         if status not in _NO_MORE:
             self._fail(error_for(status))
             return
@@ -208,7 +208,7 @@ class Receiver:
         self._desk.host.when_durable(lambda: self._outbox.fail(error))
 
     def _put(self, reply: pb.ReceiveReply) -> None:
-        """Answer when everything done so far will survive."""
+        """Answer once everything done so far is durable."""
         self._desk.host.when_durable(lambda: self._outbox.put(reply))
 
     # --- time ---------------------------------------------------------------------------------------------------
@@ -228,18 +228,18 @@ class Receiver:
             self._time_is_up()
 
     def _time_is_up(self) -> None:
-        """End the wait, if one is under way."""
+        """Cancel the wait, if there is one."""
         self._reading.cancel(self.descriptor, _TAG, IoTimeoutError.code)
 
     # --- settling -----------------------------------------------------------------------------------------------
 
     def acknowledge(self, lookup_ids: Sequence[int]) -> None:
-        """Held messages go, all of them in one event; if that fails they are still held."""
+        """Remove held messages, all in one event; if that fails they are still held."""
         reading, descriptor = self._reading, self.descriptor
         self._settle(lookup_ids, lambda ids: reading.keep(descriptor, ids))
 
     def reject(self, lookup_ids: Sequence[int], subqueue: str) -> None:
-        """Held messages stay, in their places or in a subqueue."""
+        """Return held messages to their places, or move them to a subqueue."""
         reading, descriptor = self._reading, self.descriptor
         if not subqueue:
             self._settle(lookup_ids, lambda ids: reading.reject(descriptor, ids))
@@ -248,11 +248,11 @@ class Receiver:
         self._settle(lookup_ids, lambda ids: reading.hand_over(descriptor, ids, target))
 
     def _settle(self, lookup_ids: Sequence[int], act: Callable[[list[int]], int]) -> None:
-        """End reads of messages together."""
+        """Settle several held messages together, and answer with the result."""
         self._queue()
         held = [lookup_id for lookup_id in lookup_ids if lookup_id in self._held]
         settled, failure = 0, None
-        # What is given back may come to this reader again in the same event.
+        # Messages that are given back may come to this reader again in the same event.
         self._held.difference_update(held)
         try:
             settled = act(held)
@@ -277,7 +277,7 @@ class Receiver:
 
 
 class ReceiveCalls:
-    """The call that receives and watches."""
+    """The call Receive."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

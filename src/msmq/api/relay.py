@@ -1,16 +1,18 @@
 """The sockets that applications connect to.
 
-gRPC accepts connections by itself, and asks nobody: one address could take all the room there is. Nor does it tell who
-is at the other end of a unix socket. So these sockets are ours. The gate lets a connection in or not, and its first
-byte tells what it speaks. The short line (:mod:`msmq.api.frames`) is answered right here. For HTTP/2 we connect to
-gRPC's own socket from an address made up for this one connection, and hand bytes to and fro. gRPC tells us that address
-with every call, and the address tells the caller.
+gRPC accepts connections without asking anybody, so that one address could take all the room, and it does not tell
+which process is at the other end of a unix socket. So these sockets are ours. The gate admits or refuses a connection,
+and its first byte shows which protocol it speaks. The short line (:mod:`msmq.api.frames`) is answered here. For HTTP/2
+we connect to gRPC's own socket from an address made up for this one connection, and copy bytes in both directions.
+gRPC gives us that address with every call, and by the address we know the caller.
 
-gRPC's socket lies in a directory that only this user can enter, and a connection from an address that we did not make
-up has no rights at all. The addresses are in the abstract name space, 128 random bits each, and bound as long as the
-connection lives: nobody can take one over. Systems without unix sockets have a port of their own computer instead.
+gRPC's socket is in a directory that only this user can enter, and a connection from an address that we did not make up
+has no rights at all. On Linux the addresses are in the abstract name space, elsewhere in that directory: 128 random
+bits each, and bound while the connection lives, so that nobody can take one over. Systems without unix sockets use a
+port of the loopback address instead.
 
-Here is what all these sockets have in common, and the unix socket; those of TCP are in :mod:`msmq.api.tcp_relay`.
+This module has what all these sockets have in common, and the unix socket; the TCP sockets are in
+:mod:`msmq.api.tcp_relay`.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ _log = logging.getLogger(__name__)
 
 
 class SocketInUseError(MsmqError):
-    """Somebody listens on the socket already."""
+    """Another process listens on the socket already."""
 
 
 def is_served(path: Path) -> bool:
-    """Whether somebody listens on a unix socket."""
+    """Whether a process listens on a unix socket."""
     with processes.unix_socket() as probe:
         try:
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # it is there and not for us to look at
+        except OSError:  # it exists, but we may not connect
             return True
     return True
 
 
 def _make_directory(directory: Path, mode: int) -> None:
-    """Make the directory of a socket, if it is not there, so that whoever may connect to the socket can reach it."""
+    """Make the directory of a socket, if it does not exist, so that all who may connect to the socket can reach it."""
     try:
         directory.mkdir(parents=True)
     except FileExistsError:
@@ -62,19 +64,19 @@ def _make_directory(directory: Path, mode: int) -> None:
 
 
 class _Half(asyncio.Protocol):
-    """One side of a connection: what it receives goes out on the other."""
+    """One side of a connection: whatever it receives is written to the other side."""
 
     def __init__(self, lost: Callable[[], None], other: _Half | None = None) -> None:
         self.transport: asyncio.Transport | None = None
         self.other = other
         self.early = b""
-        """What came before there was another half."""
+        """What was received before there was another side."""
         self._ended = False
         self._lost = lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        if self.other is not None:  # both sides may have spoken already, and not a byte may get lost
+        if self.other is not None:  # both sides may have sent something already, and no byte may get lost
             self.other.other = self
             early, self.other.early = self.other.early, b""
             if early:
@@ -83,7 +85,7 @@ class _Half(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
             self.other.transport.write(data)
-        elif not self._ended:  # some loops read once although they were told not to
+        elif not self._ended:  # some loops read once although reading is paused
             self.early += data
 
     def pause_writing(self) -> None:
@@ -105,7 +107,7 @@ class _Half(asyncio.Protocol):
 
 
 class Inner:
-    """gRPC's own socket: in a directory that only this user can enter, or on a port of this computer."""
+    """gRPC's own socket: in a directory that only this user can enter, or on a loopback port."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -113,11 +115,11 @@ class Inner:
 
     @property
     def address(self) -> str:
-        """Where gRPC is to listen."""
+        """The address that gRPC shall listen at."""
         return f"unix:{self.path}" if self.path is not None else "127.0.0.1:0"
 
     async def connect(self) -> tuple[socket.socket, str, str]:
-        """A connection to gRPC: the socket, the name it is bound to, and how gRPC calls it."""
+        """Connect to gRPC. Returns the socket, the name it is bound to, and what gRPC calls it."""
         loop = asyncio.get_running_loop()
         name = peer = ""
         ours = socket.socket() if self.path is None else processes.unix_socket()
@@ -146,7 +148,7 @@ class Inner:
 
 
 class Relay:
-    """Accepts connections, if the gate lets them in; answers lines and hands all others to gRPC at ``inner``."""
+    """Accepts connections that the gate admits, answers short lines, and passes all others on to gRPC at ``inner``."""
 
     def __init__(self, inner: Inner, callers: Callers, answer: Answer, gate: Gate) -> None:
         self.gate = gate
@@ -162,15 +164,15 @@ class Relay:
         raise NotImplementedError
 
     def _address(self, transport: asyncio.Transport) -> str:
-        """The address that the gate counts a connection for."""
+        """The address by which the gate counts a connection."""
         raise NotImplementedError
 
     def _peer(self, transport: asyncio.Transport) -> Peer:
-        """Who is there, before it has said anything about itself."""
+        """Identify the other end of a connection, before it has sent anything."""
         raise NotImplementedError
 
     def came(self, outer: Outer) -> None:
-        """A connection was accepted."""
+        """Let a connection in if the gate admits it."""
         transport = outer.transport
         assert transport is not None
         self._open.add(outer)
@@ -180,7 +182,7 @@ class Relay:
             outer.show_out(f"{address} has too many, or all together have")
 
     def answer(self, outer: Outer, data: bytes) -> None:
-        """A connection is a line, and begins with this."""
+        """Answer a connection as a short line that begins with ``data``."""
         transport = outer.transport
         assert transport is not None
         try:
@@ -200,7 +202,7 @@ class Relay:
         outer.line.data_received(data)
 
     def take(self, outer: Outer) -> None:
-        """A connection speaks HTTP/2: nothing more of it is read until it has its other half."""
+        """Join a connection that speaks HTTP/2 with gRPC; nothing more is read from it until that is done."""
         assert outer.transport is not None
         self.gate.opened(outer)
         outer.transport.pause_reading()
@@ -244,7 +246,7 @@ class Relay:
         self.gate.leave(outer)
 
     def _serving(self) -> set[asyncio.Task[None]]:
-        """Calls of the short line that are under way."""
+        """The tasks of open calls on short lines."""
         return {task for outer in self._open if outer.line is not None for task in outer.line.tasks}
 
     def stop_accepting(self) -> None:
@@ -253,7 +255,7 @@ class Relay:
             server.close()
 
     async def finish(self, grace_s: float) -> None:
-        """Let calls of lines come to their end for a moment, then end them."""
+        """Give calls on short lines a moment to end, then cancel them."""
         self.stop_accepting()
         if serving := self._serving():
             await asyncio.wait(serving, timeout=grace_s)
@@ -273,7 +275,7 @@ class Relay:
 
 
 class UnixRelay(Relay):
-    """The unix socket at ``path``, where the kernel says who comes."""
+    """The unix socket at ``path``; the kernel identifies its callers."""
 
     def __init__(
         self, path: Path, inner: Inner, callers: Callers, answer: Answer, mode: int, gate: Gate
@@ -282,10 +284,10 @@ class UnixRelay(Relay):
         self.path = path
         self._mode = mode
         self._owned = False
-        """Whether the file of the socket is ours."""
+        """Whether we made the socket's file."""
 
     async def start(self) -> None:
-        """Listen, unless the service manager does so already; a socket that a dead process left behind is replaced."""
+        """Listen, unless the service manager does so already; a socket left behind by a dead process is replaced."""
         if opened := inherited.unix_sockets(self.path):
             await self._serve(opened[0])
             return
@@ -293,7 +295,7 @@ class UnixRelay(Relay):
         listening = processes.unix_socket()
         try:
             self._remove_dead()
-            # Nobody may connect before the mode is right, which the umask sees to.
+            # Nobody may connect before the mode is right, so the umask sets it.
             old = os.umask(0o777 & ~self._mode)
             try:
                 listening.bind(str(self.path))
@@ -333,7 +335,7 @@ class UnixRelay(Relay):
         return f"user {user}"
 
     def _peer(self, transport: asyncio.Transport) -> Peer:
-        """Whose process is at the other end, as the kernel says."""
+        """Identify the process at the other end, by the credentials that the kernel gives."""
         credentials = processes.credentials(transport.get_extra_info("socket"))
         return Peer(process=self._callers.of_process(*credentials))
 
@@ -346,7 +348,7 @@ class UnixRelay(Relay):
 
 
 class Outer(_Half):
-    """The side of the application."""
+    """The application's side of a connection."""
 
     def __init__(self, relay: Relay) -> None:
         super().__init__(lambda: relay.gone(self))
@@ -358,13 +360,13 @@ class Outer(_Half):
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when nothing has been said; whether HTTP/2 has calls under way is only known to gRPC."""
+        """The time since which nothing was received; only gRPC knows whether calls of HTTP/2 are open."""
         if self.line is not None:
             return self.line.idle_since_s
         return self._heard_s
 
     def show_out(self, reason: str) -> None:
-        """Hang up, and say why to whoever understands it: a client of ours would go on asking."""
+        """Hang up, and tell the reason to clients of the short line, which would otherwise try again."""
         if self.transport is not None and not self.transport.is_closing():
             if self.other is None:
                 told = InsufficientResourcesError(

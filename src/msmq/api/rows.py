@@ -1,8 +1,8 @@
-"""SendOnce: rows of messages that are sent a part at a time, and each message once.
+"""The call SendOnce: rows of messages that are sent a part at a time, each message once.
 
-How far a row has come is a named value of the ledger, written in the event that places the messages: both are on the
-disk or neither. So a sender that was interrupted, or never heard the answer, sends its part again, and what was sent is
-passed over.
+The number of messages sent of a row is a named value of the ledger, written in the event that sends the messages: both
+are on disk or neither. So a sender that was interrupted, or did not get the answer, sends its part again, and messages
+that were sent already are skipped.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msmq.security.access import Token
 KEY: Final = "row/"
 _MOST_BYTES: Final = 1 << 20
 _RECORD_BYTES: Final = 1024
-"""What a message may take beside its body, label and extension, generously."""
+"""A generous size for a message without its body, label and extension."""
 _LONGEST_NAME: Final = 64
 _MOST_ROWS: Final = 1_000
-"""Rows that are remembered. The oldest is forgotten for a new one: its sender did not come back to its end."""
+"""How many rows are remembered. A new one replaces the one that was unused for longest."""
 
 
 class RowCalls:

@@ -1,7 +1,7 @@
-"""The calls of ``msmq.proto`` as tables, read from its descriptor: what a server offers and a client calls.
+"""The methods of ``msmq.proto``, read from its descriptor, for servers and clients.
 
-A method's handler is the attribute of the same name in snake case. So there is nothing to generate beside the
-messages, and a method without a handler is found when the server is made, not when it is called.
+A method's handler is the attribute of the same name in snake case. So only the messages have to be generated, and a
+method without a handler is noticed when the server is made, not when it is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msmq.api.generated import msmq_pb2
 
 SERVICES: Final = ("Messages", "Administration")
 MAX_MESSAGE_BYTES: Final = 64 << 20
-"""A batch may be larger than gRPC's own limit of four megabytes, which one message can reach."""
+"""gRPC's usual limit is four megabytes, which one message can reach; a batch may be larger."""
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -29,7 +29,7 @@ CHANNEL_OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One call."""
+    """A method of the channel."""
 
     service: str
     name: str
@@ -54,7 +54,7 @@ class Method:
 
 
 def _written(serialize: Callable[[Any], bytes], message: Any) -> bytes:
-    """A message as it is written; it may be written already, in parts."""
+    """Serialize a message; one that is serialized already, in parts, is joined."""
     return b"".join(message) if message.__class__ is list else serialize(message)
 
 
@@ -74,7 +74,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
 
 
 def methods() -> Iterator[Method]:
-    """Every call there is."""
+    """All methods of the channel."""
     for service in SERVICES:
         for descriptor in msmq_pb2.DESCRIPTOR.services_by_name[service].methods:
             yield _method(descriptor)

@@ -1,8 +1,8 @@
-"""TLS on a connection that was let in.
+"""TLS on a connection that the gate has admitted.
 
-An event loop that makes the handshake itself tells of a connection only afterwards, and whoever is slow at it would not
-be counted by anybody. Here the protocol behind the seal is told at once, so that the gate sees a connection from its
-first moment, and the certificates are those of that moment.
+An event loop that makes the handshake itself reports a connection only afterwards, so that slow handshakes would not
+be counted. Here the protocol behind the seal is told at once: the gate sees a connection from its first moment, and
+the certificates are those of that moment.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msmq.api.line import farewell
 from msmq.errors import InvalidParameterError
 
 _RECORD_BYTES: Final = 1 << 14
-"""TLS opens one record at a time, and none is longer."""
+"""The largest record of TLS, which decrypts one at a time."""
 _HANDSHAKE: Final = b"\x16"
-"""The first byte of every client of TLS."""
+"""The first byte that a client of TLS sends."""
 
 
 class Seal(asyncio.Protocol):
-    """Stands between a connection and the protocol ``inner``, which reads and writes in the clear."""
+    """TLS between a connection and the protocol ``inner``, which reads and writes in the clear."""
 
     def __init__(self, context: ssl.SSLContext, inner: asyncio.BaseProtocol) -> None:
         self.inner = inner
@@ -31,7 +31,7 @@ class Seal(asyncio.Protocol):
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport | None = None
         self._early: list[bytes] = []
-        """What was written before the handshake."""
+        """What ``inner`` wrote before the handshake."""
         self._heard = self._agreed = self._failed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,7 +85,7 @@ class Seal(asyncio.Protocol):
         try:
             while left:
                 left = left[self.tls.write(left) :]
-        except ssl.SSLError:  # the other side has taken leave
+        except ssl.SSLError:  # the other side has closed TLS
             self._fail()
 
     def _flush(self) -> None:
@@ -94,7 +94,8 @@ class Seal(asyncio.Protocol):
             self._raw.write(self._outgoing.read())
 
     def _fail(self) -> None:
-        """Say what was wrong, and wait for the other side to hang up: whoever is cut off does not read why."""
+        """Send what explains the failure, and wait for the other side to close: a connection that is cut may lose
+        it."""
         assert self._raw is not None
         self._failed = True
         self._flush()
@@ -104,14 +105,14 @@ class Seal(asyncio.Protocol):
     def close(self) -> None:
         assert self._raw is not None
         if self._agreed and not self._failed:
-            with suppress(ssl.SSLError):  # the other side has not taken leave yet, and need not
+            with suppress(ssl.SSLError):  # the other side has not closed TLS yet, and need not
                 self.tls.unwrap()
             self._flush()
         self._raw.close()
 
 
 class SealedTransport(asyncio.Transport):
-    """What the protocol behind a seal writes to."""
+    """The transport of the protocol behind a seal."""
 
     def __init__(self, seal: Seal, raw: asyncio.Transport) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Looking for a message by its identifier or correlation identifier, in what is in a queue and in what comes."""
+"""Search for a message by its identifier or correlation identifier, among the messages of a queue and those that
+arrive."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from msmq.wire.message import UserMessage
 
 _TURN_MESSAGES: Final = 256
 _TURN_BYTES: Final = 1 << 20
-"""What is looked through before others have their turn."""
+"""The limits of one turn, after which other work has its turn."""
 _TAG: Final = 2
 
 
 def wanted_message(message_id: bytes, correlation_id: bytes) -> Callable[[UserMessage], bool]:
-    """Tells messages that have these identifiers; an empty one is not asked for."""
+    """A test for messages with these identifiers; an empty one matches all."""
 
     def check(packet: UserMessage) -> bool:
         return (not message_id or packet.identifier.encode() == message_id) and (
@@ -30,8 +31,8 @@ def wanted_message(message_id: bytes, correlation_id: bytes) -> Callable[[UserMe
 
 
 class Search:
-    """One search in an open queue. Messages that come are looked at from the beginning, so that none slips through
-    while the others are looked through a part at a time."""
+    """A search in an open queue. It watches arriving messages from the beginning, so that it misses none while it goes
+    through the others a part at a time."""
 
     def __init__(
         self, reading: Reading, descriptor: OpenQueueDescriptor, wanted: Callable[[UserMessage], bool]
@@ -43,8 +44,13 @@ class Search:
         self._came: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def find(self, timeout_s: float) -> int:
-        """The lookup identifier of the first message that is wanted and can be read. It may be gone when the caller
-        asks for it. IoTimeoutError when none comes in time, MessageNotFoundError when nobody waits for one."""
+        """The lookup identifier of the first matching message that can be read. The message may be gone when the
+        caller reads it.
+
+        Raises:
+            IoTimeoutError: no such message came in time.
+            MessageNotFoundError: there is none, and ``timeout_s`` is 0.
+        """
         try:
             if timeout_s:
                 self._wait()

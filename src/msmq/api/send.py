@@ -1,4 +1,4 @@
-"""Send: messages into queues, a batch at a time."""
+"""The calls that send messages, a batch at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from msmq.security.sid import Sid
 _MOST_TEMPLATES: Final = 256
 _MOST_TOKENS: Final = 1_000
 MOST_BATCHES: Final = 64
-"""How many batches of a token are remembered: the most that may be under way."""
+"""How many batches of a token are remembered; a client may have no more of them under way."""
 _LONGEST_TOKEN: Final = 64
 _JOURNALING: Final = {
     (dead_letter, journal): options(
@@ -42,7 +42,7 @@ _JOURNALING: Final = {
 _BLANK: Final = Template(Form(lambda *fields: b"", 0, 0, b"", b"", b"", None, b"", (0, 0, 0)), 0, 0)
 """Stands in for a template where there is none."""
 _RECORD_BYTES: Final = 1024
-"""What a message may take beside its body, label and extension, generously."""
+"""A generous size for a message without its body, label and extension."""
 
 
 class Sender:
@@ -56,7 +56,7 @@ class Sender:
         name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
         self._known: dict[tuple[object, ...], Template | None] = {}
-        """Templates by what they depend on: the names of queues, and who sends."""
+        """Templates by what they depend on: the names of queues, the sender and the security."""
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -67,7 +67,7 @@ class Sender:
         return queue is not None and is_destination(queue) and queue.transactional
 
     def send(self, request: pb.SendRequest | pb.SendBatch, transaction: Transaction | None) -> pb.SendReply:
-        """Send a batch. It is one event, so that it is on disk whole or not at all."""
+        """Send a batch in one event, so that it is on disk as a whole or not at all."""
         sheet = _Sheet()
         if self.descriptor.multiple:
             self._send_copies(sheet, _messages(request), transaction)
@@ -106,7 +106,8 @@ class Sender:
     def _send_copies(
         self, sheet: _Sheet, messages: Iterable[pb.Message], transaction: Transaction | None
     ) -> None:
-        """Messages to several queues at once go one by one: a copy that is refused ends the others of its message."""
+        """Send messages to several queues one by one: if one copy is refused, the message's other copies are not
+        sent."""
         posting = self._manager.posting
         for given in messages:
             alone = self._is_alone(given.delivery, transaction)
@@ -121,7 +122,7 @@ class Sender:
                 sheet.sent(first.packet.user.message_id, first.lookup_id)
 
     def _draft(self, sheet: _Sheet, given: pb.Message, transaction: Transaction | None) -> None:
-        """Add a message that comes by itself."""
+        """Add a message with all its properties."""
         try:
             ordinal = self._draft_one(sheet.drafts, given, transaction)
         except MsmqError as error:
@@ -230,12 +231,12 @@ class Sender:
 
 
 class _Sheet:
-    """A batch on its way: the drafts of its messages, and what became of each."""
+    """A batch while it is sent: the drafts of its messages, and the result of each."""
 
     def __init__(self) -> None:
         self.drafts = Drafts()
         self.ordinals: list[int] = []
-        """The numbers of the messages, 0 for those that have failed."""
+        """The numbers of the messages, 0 for those that failed."""
         self._lookup_ids: list[int] = []
         self._failures: dict[int, MsmqError] = {}
 
@@ -257,7 +258,7 @@ class _Sheet:
         self._lookup_ids = [0] * len(ordinals)
 
     def posted(self, posted: Posted) -> None:
-        """What became of the drafts, which are the messages that have not failed before."""
+        """Add the results of the drafts, which are the messages that had not failed before."""
         if not self._failures and not posted.errors:
             self._lookup_ids = posted.lookup_ids
             return
@@ -289,13 +290,14 @@ def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
 
 
 class Resumed:
-    """The last batches of each resume token, for clients that come back and do not know whether they were taken."""
+    """The last batches of each resume token, for clients that reconnect and do not know whether the batches were
+    accepted."""
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[tuple[Sid, bytes], OrderedDict[int, pb.SendReply]] = OrderedDict()
 
     def of(self, caller: Token, token: bytes) -> OrderedDict[int, pb.SendReply]:
-        """What became of the last batches, by number. Without a token nothing is remembered."""
+        """The results of the last batches, by number. Without a token nothing is remembered."""
         if not token:
             return OrderedDict()
         if len(token) > _LONGEST_TOKEN:
@@ -312,7 +314,7 @@ class Resumed:
 
 
 class SendCalls:
-    """The calls that send."""
+    """The calls that send messages."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -351,7 +353,7 @@ class SendCalls:
                     continue
                 self._take(request.batch, sender, taken, outbox, caller)
                 await outbox.room()
-            await self._desk.durable()  # the answers to what was read are in the outbox then
+            await self._desk.durable()  # the answers to all requests read are in the outbox then
         finally:
             sender.close()
 
@@ -376,7 +378,7 @@ class SendCalls:
         try:
             transaction = self._desk.transaction(batch.transaction, caller)
             return sender.send(batch, transaction)
-        except MQError as error:  # of the batch as a whole: none of it was sent
+        except MQError as error:  # it concerns the whole batch, of which nothing was sent
             failed = error_message(error)
             count = _count(batch)
             return pb.SendReply(
@@ -390,5 +392,5 @@ class SendCalls:
 
 
 def _count(batch: pb.SendBatch) -> int:
-    """How many messages there are in a batch."""
+    """The number of messages in a batch."""
     return len(batch.columns.bodies) if batch.HasField("columns") else len(batch.messages)

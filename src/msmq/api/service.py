@@ -1,4 +1,4 @@
-"""All calls together: each gets its caller, and each error its form."""
+"""All calls together: identifies the caller of each call and converts its errors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Service:
         )
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
-        """What a server of gRPC serves."""
+        """The handlers for a gRPC server."""
         tables: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]]
         tables = {name: {} for name in rpc.service_names()}
         for method in rpc.methods():
@@ -76,7 +76,7 @@ class Service:
         return [grpc.method_handlers_generic_handler(service, table) for service, table in tables.items()]
 
     async def answer(self, method: rpc.Method, conversation: Conversation, caller: Token) -> None:
-        """Carry a call of the short line through."""
+        """Carry out a call of the short line."""
         call = self._call(method)
         if method.client_streaming:
             await _converse(call, conversation, caller)
@@ -136,7 +136,7 @@ class Service:
 
 
 async def _converse(call: Callable[..., Any], conversation: Conversation, caller: Token) -> None:
-    """Run a call and the writer of its answers; whichever fails first ends both."""
+    """Run a call and the writer of its answers; the first failure ends both."""
     outbox = Outbox(conversation)
     writer = asyncio.ensure_future(outbox.run())
     reader = asyncio.ensure_future(call(conversation, outbox, caller))

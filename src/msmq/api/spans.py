@@ -1,7 +1,8 @@
-"""Survey, ReadSpan and Remove: parts of a queue, for readers that divide it among them.
+"""The calls Survey, ReadSpan and Remove: parts of a queue, for readers that share it out among themselves.
 
-A message that is held by a reader or by a transaction keeps its place, and may yet become readable in front of others
-that are. Whoever remembers only how far it has read would never see it: a survey therefore ends a span before it.
+A message that is held by a reader or by a transaction keeps its place, and may become readable later, in front of
+others that are readable now. A client that remembers only how far it has read would never see it. So a survey ends a
+span before it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _places(queue: Queue, span: pb.Span) -> Iterator[Entry]:
 
 
 class SpanCalls:
-    """The calls that go by spans."""
+    """The calls about spans."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -68,14 +69,14 @@ class SpanCalls:
                 last.expiring.extend(one for one in found if one in expiring)
         finally:
             self._desk.manager.queues.close(descriptor)
-        await self._desk.durable()  # nobody may rely on a message that a crash takes back
+        await self._desk.durable()  # nobody may rely on a message that a crash would take back
         for start in range(0, len(found), _IDS_PER_REPLY):
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
         yield last
 
     def _count(self, queue: Queue, spans: Sequence[pb.Span], reply: pb.SurveyReply) -> None:
-        """Tell how much stands in some spans, and which messages are the last of them. Of each span the first message
-        is the oldest."""
+        """Count the messages in some spans, and name the last message of each span. The first message of a span is its
+        oldest."""
         times: list[int] = []
         for span in spans:
             places = queue.positions.available(span.after, len(queue.positions), upto=span.upto)
@@ -94,7 +95,7 @@ class SpanCalls:
         )
 
     def _is_meant(self, wanted: pb.QueueIdentity, queue: Queue, lookup_ids: Sequence[int]) -> bool:
-        """Whether identifiers that somebody knows of a queue are still those of the same messages."""
+        """Whether lookup identifiers that a client knows of a queue still mean the same messages."""
         if wanted.queue != guid_text(queue.root.identifier):
             return False
         highest = max((one & NUMBER_MASK for one in lookup_ids), default=0)
@@ -121,7 +122,7 @@ class SpanCalls:
                 if not all(addresses) or not core.ledger.store.is_durable(min(addresses), max(addresses)):
                     await self._desk.durable()
                 yield reply
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # other work has its turn
         finally:
             self._desk.manager.queues.close(descriptor)
 
@@ -140,7 +141,7 @@ class SpanCalls:
                 if queue is None:
                     raise QueueNotAvailableError("The queue was deleted.")
                 if wanted is not None and not self._is_meant(wanted, queue, request.lookup_ids):
-                    # They were deleted with their queue, or are not in the copy that was put back.
+                    # They were deleted with their queue, or are missing in the restored copy.
                     return pb.RemoveReply(not_found=request.lookup_ids)
                 self._remove(queue, request.lookup_ids[start : start + SLICE], reply)
                 await self._desk.durable()

@@ -1,4 +1,4 @@
-"""Live figures: what queues hold and what went through them."""
+"""The call WatchStatistics: how much is in the queues, and how much has passed through them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SPARE: Final = 64
 
 
 class Counting(Subscriber):
-    """Counts what leaves each queue. What arrived follows from that and from what is there: a message of a transaction
-    arrives with the commit, of which nobody is told."""
+    """Counts the messages that leave each queue. The number that arrived follows from it and the number present, since
+    subscribers are not told when a transaction's messages arrive with its commit."""
 
     def __init__(self, queues: Mapping[int, Queue]) -> None:
         self._queues = queues
@@ -33,15 +33,15 @@ class Counting(Subscriber):
         self.removed[queue.number] += len(lookup_ids)
         if len(self.removed) > 2 * len(self._queues) + _SPARE:
             for table in (self.removed, self._arrived, self._before):
-                for number in table.keys() - self._queues.keys():  # those queues are deleted
+                for number in table.keys() - self._queues.keys():  # of deleted queues
                     del table[number]
 
     def begin(self, queues: Iterable[Queue]) -> None:
-        """Begin to count with what queues have."""
+        """Begin to count, with the messages that are in the queues now."""
         self._before = {queue.number: len(queue.positions) for queue in queues}
 
     def arrived(self, queue: Queue) -> int:
-        """How many messages came since then; one that is moved elsewhere by hand counts for nothing."""
+        """How many messages arrived since counting began, not counting those that were moved elsewhere by hand."""
         number = queue.number
         seen = len(queue.positions) + self.removed[number] - self._before.get(number, 0)
         self._arrived[number] = max(self._arrived[number], seen)
@@ -49,7 +49,7 @@ class Counting(Subscriber):
 
 
 class StatisticsCalls:
-    """The call that watches."""
+    """The call WatchStatistics."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

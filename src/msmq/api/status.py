@@ -1,4 +1,4 @@
-"""How errors travel: the one place where a status of MS-MQMQ 2.4 becomes a gRPC status and back."""
+"""Errors in answers: the one place where a status of MS-MQMQ 2.4 becomes a gRPC status and back."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _CODES: Final[tuple[tuple[type[MQError], str], ...]] = (
     (errors.InvalidParameterError, "INVALID_ARGUMENT"),
     (errors.IllegalSecurityDescriptorError, "INVALID_ARGUMENT"),
 )
-"""The first class that fits counts; everything else is FAILED_PRECONDITION. These are names, because clients read this
-module too, and need no gRPC on a unix socket."""
+"""The first class that matches counts; all other errors are FAILED_PRECONDITION. The statuses are names, because
+clients import this module too, and need no gRPC on a unix socket."""
 
 
 def grpc_code(error: MQError) -> str:
-    """The name of the gRPC status that comes nearest."""
+    """The name of the nearest gRPC status."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), "FAILED_PRECONDITION")
 
 
 def to_mq_error(error: MsmqError) -> MQError:
-    """Any error of this project as a status; what is not one already is a bad parameter."""
+    """Convert any error of this project to a status; an error without one becomes InvalidParameterError."""
     return error if isinstance(error, MQError) else errors.InvalidParameterError(str(error))
 
 
 def to_message(error: MQError) -> pb.Error:
-    """An error as it stands in an answer."""
+    """An error in the form it has in an answer."""
     return pb.Error(
         code=error.code,
         name=error.name,
@@ -55,10 +55,10 @@ def to_message(error: MQError) -> pb.Error:
 
 
 def trailing_metadata(error: MQError) -> tuple[tuple[str, bytes], ...]:
-    """What goes with a failed call."""
+    """The trailing metadata of a failed call, which contain the error."""
     return ((METADATA_KEY, to_message(error).SerializeToString()),)
 
 
 def from_message(message: pb.Error) -> MQError:
-    """The exception that an answer tells of."""
+    """The exception for an error in an answer."""
     return error_for(message.code, message.detail or None)

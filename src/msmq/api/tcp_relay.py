@@ -1,6 +1,6 @@
-"""The TCP addresses that applications connect to, in the clear for this computer and within TLS for others.
+"""The TCP addresses that applications connect to: in the clear for this host, within TLS for others.
 
-Who calls is for a token or a certificate to say; all that is known here is the address, and the names in a certificate
+A token or a certificate identifies the caller; all that is known here is the address, and the names in a certificate
 that TLS has verified.
 """
 
@@ -20,8 +20,8 @@ from msmq.api.sealed import Seal
 
 
 class TcpRelay(Relay):
-    """Accepts connections on ``host`` and ``port``. ``context`` gives what TLS is to go by at each handshake; without
-    it everything is in the clear."""
+    """Accepts connections on ``host`` and ``port``. ``context`` gives the settings of TLS for each handshake; without
+    it connections are in the clear."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TcpRelay(Relay):
         super().__init__(inner, callers, answer, gate)
         self.host = host
         self.port = port
-        """The port it was given; when it listens, the port it has."""
+        """The configured port; while it listens, its real port."""
         self._context = context
 
     async def start(self) -> None:
@@ -75,7 +75,7 @@ class TcpRelay(Relay):
         return outer if self._context is None else Seal(self._context(), outer)
 
     def _address(self, transport: asyncio.Transport) -> str:
-        """Without the port; a connection that is gone again has no address."""
+        """The client's address without the port; a connection that has closed already has none."""
         peer = transport.get_extra_info("peername")
         return str(peer[0]) if peer else "unknown"
 

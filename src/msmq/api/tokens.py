@@ -1,7 +1,7 @@
-"""Tokens by which callers are let in by TCP, made and taken back while the queue manager runs.
+"""Calls about the bearer tokens of callers on TCP, which are made and revoked while the queue manager runs.
 
-Only the SHA-256 of a token is kept, in the ledger: whoever reads the disk cannot use it. Tokens of the configuration
-are in the operator's file, and are not seen here.
+Only the SHA-256 of a token is kept, in the ledger: a copy of the disk is no use for logging in. Tokens of the
+configuration are in the operator's file, and are not listed here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_TOKENS: Final = 10_000
 
 
 class TokenCalls:
-    """The calls about tokens. They are for those who may change who may do what with the queue manager."""
+    """The calls about tokens, for callers who may change permissions of the queue manager."""
 
     def __init__(self, desk: Desk, callers: Callers, recovered: Mapping[str, Any]) -> None:
         self._desk = desk
@@ -57,7 +57,8 @@ class TokenCalls:
         return pb.NewToken(token=_described(name, value), secret=secret)
 
     def _new_sid(self) -> str:
-        """Somebody whom nobody has heard of: a number of this queue manager's own that no other token has."""
+        """A new SID, for a token whose creator names none: made of this queue manager's identifier and a random
+        number."""
         core = self._desk.manager.core
         words = [int.from_bytes(core.record.identifier[at : at + 4], "little") for at in (0, 4, 8)]
         number = int.from_bytes(core.environment.random_bytes(4), "little") | 1 << 31

@@ -1,4 +1,4 @@
-"""Transact: a transaction lives as long as its stream, and ends with it."""
+"""The call Transact: a transaction that lives as long as its stream, and ends with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.security.access import Token
 
 
 class TransactCalls:
-    """The call that is a transaction."""
+    """The call Transact."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

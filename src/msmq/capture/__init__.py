@@ -1,1 +1,1 @@
-"""Packets from files: captures, hexadecimal text, raw bytes. TCP streams are put together again on the way."""
+"""Packets from files: captures, hexadecimal text, raw bytes. TCP streams are reassembled."""

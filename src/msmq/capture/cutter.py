@@ -1,11 +1,11 @@
-"""Packets out of bytes that may be damaged: a person looking at a capture wants what can still be read.
+"""Packets out of bytes that may be damaged, for people who want to see what can still be read of a capture.
 
-A receiver gives a stream up at the first wrong byte (:class:`msmq.wire.framing.StreamReader`). Here the
-damage is reported and the search goes on for the next packet: a version byte and a signature whose sizes make
-sense. A packet that is framed well but malformed inside keeps its size, so what follows it is found without a
-search. When bytes are missing inside a packet whose size is known, the next one begins at its end.
+A receiver gives a stream up at the first wrong byte (:class:`msmq.wire.framing.StreamReader`). Here the damage is
+reported and the next packet is searched for: a version byte and a signature with plausible sizes. A packet with
+correct framing but malformed contents keeps its size, so no search is needed behind it. When bytes are missing inside
+a packet whose size is known, the next one begins at its end.
 
-At most one packet of the largest legal size is held.
+At most one packet of the largest legal size is kept in memory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PING_MARK: Final = PING_SIGNATURE.to_bytes(2, "little")
 
 
 class Whole(NamedTuple):
-    """The bytes of one framed packet and where they began."""
+    """The bytes of a framed packet, and their offset."""
 
     offset: int
     data: bytes
 
 
 class Damage(NamedTuple):
-    """Bytes that are no packet: ``Malformed`` ones are there, those of a ``Gap`` are not."""
+    """Bytes that are no packet. Those of a ``Malformed`` one are in the input, those of a ``Gap`` are missing."""
 
     packet: str
     offset: int
@@ -43,34 +43,34 @@ Cut = Whole | Damage
 
 
 def begins_packet(data: bytes | bytearray, offset: int = 0) -> bool:
-    """Whether version and signature of a session packet stand at ``offset``."""
+    """Whether a session packet's version and signature are at ``offset``."""
     mark = offset + _MARK_AT
     return len(data) >= mark + 4 and data[offset] == VERSION and data[mark : mark + 4] == _MARK
 
 
 def begins_ping(data: bytes | bytearray, offset: int = 0) -> bool:
-    """Whether the signature of a Ping stands at ``offset``; a session packet's is longer and goes first."""
+    """Whether the signature of a Ping is at ``offset``; the longer signature of a session packet takes precedence."""
     return data[offset + 2 : offset + 4] == _PING_MARK and not begins_packet(data, offset)
 
 
 class Cutter:
-    """Cuts one direction of a stream, or a file, into packets and reports what is none.
+    """Cuts one direction of a stream, or a file, into packets, and reports damage.
 
-    ``pings`` lets Pings stand between the packets, as they do in files people put together. ``midway`` means
-    that the first bytes need not begin a packet.
+    ``pings`` allows Pings between the packets, as in files that people put together. ``midway`` means that the first
+    bytes may be inside a packet.
     """
 
     def __init__(self, *, pings: bool = False, midway: bool = False) -> None:
         self._pings = pings
         self._buffer = bytearray()
-        self._base = 0  # where the buffer begins
-        self._wanted = 0  # below this many bytes there is nothing to decide
+        self._base = 0  # offset of the buffer's first byte
+        self._wanted = 0  # with fewer bytes in the buffer nothing can be decided
         self._skip = 0  # bytes to drop: the rest of a packet with a gap in it
         self._lost: tuple[int, str] | None = (0, "the capture begins inside a packet") if midway else None
 
     @property
     def pending(self) -> int:
-        """Bytes that wait for the rest of their packet."""
+        """The number of bytes that wait for the rest of their packet."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes) -> list[Cut]:
@@ -85,7 +85,7 @@ class Cutter:
         return [] if len(self._buffer) < self._wanted else self._cut(final=False)
 
     def _whole(self, chunk: bytes) -> Whole | None:
-        """The packet that a chunk is, if it is neither more nor less than one."""
+        """The packet in a chunk, if the chunk is exactly one packet."""
         if len(chunk) < _HEAD or chunk[_MARK_AT : _MARK_AT + 4] != _MARK:
             return None
         try:
@@ -99,7 +99,7 @@ class Cutter:
         return whole
 
     def gap(self, size: int) -> list[Cut]:
-        """``size`` bytes of the stream are missing here."""
+        """Note that ``size`` bytes of the stream are missing here."""
         cuts = self._give_up()
         start = self._base + len(self._buffer)
         end = start + size
@@ -118,12 +118,12 @@ class Cutter:
         return cuts
 
     def finish(self) -> list[Cut]:
-        """The stream is over: what is left is damage, but whole packets inside it are still found."""
+        """Take the end of the stream. The rest is damage, but whole packets in it are still found."""
         cuts = self._cut(final=True)
         return cuts + self._give_up()
 
     def _give_up(self) -> list[Cut]:
-        """Report what was passed over while lost; nothing is kept."""
+        """Report the bytes that were skipped in search of a packet, and empty the buffer."""
         if self._lost is None:
             return []
         offset, reason = self._lost
@@ -141,7 +141,7 @@ class Cutter:
             if self._lost is not None:
                 found = self._search(at, final=final)
                 if found is None:
-                    at = max(at, len(buffer) - _HEAD + 1)  # a head may be cut in two here
+                    at = max(at, len(buffer) - _HEAD + 1)  # the head of a packet may be split here
                     break
                 offset, reason = self._lost
                 self._lost = None
@@ -167,7 +167,7 @@ class Cutter:
         return cuts
 
     def _length(self, at: int, *, final: bool) -> int | str | None:
-        """The size of the packet at ``at``, why there is none, or None when more bytes must come to tell."""
+        """The size of the packet at ``at``, or why it is no packet, or None if more bytes are needed to tell."""
         buffer = self._buffer
         available = len(buffer) - at
         if self._pings and available >= 8 and begins_ping(buffer, at):
@@ -187,7 +187,7 @@ class Cutter:
         return length
 
     def _search(self, start: int, *, final: bool) -> int | None:
-        """Where the next packet may begin; at the end of the stream only one that is whole counts."""
+        """The offset where the next packet may begin; at the end of the stream only a whole packet counts."""
         buffer = self._buffer
         mark = buffer.find(_MARK, start + _MARK_AT)
         while mark != -1:

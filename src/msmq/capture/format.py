@@ -1,4 +1,5 @@
-"""How a file with packets is written; by itself, because the help of the command line needs nothing else."""
+"""The formats of files with packets; in a module of its own, because the help of the command line needs nothing
+else."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """How the input is written."""
+    """The format of the input."""
 
     AUTO = "auto"
     HEX = "hex"

@@ -1,7 +1,7 @@
-"""Captured frames to TCP segments and UDP datagrams.
+"""Conversion of captured frames to TCP segments and UDP datagrams.
 
-The link layers are dpkt's business, except for what nearly every frame is. What it reads is hostile input like any
-other: whatever dpkt raises on a frame means that the frame is passed over.
+dpkt decodes the link layers, except for the most common kind of frame. Its input may be hostile: when dpkt raises an
+exception, whichever it is, the frame is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIN, _SYN, _RST = 0x01, 0x02, 0x04
 
 _ETHERNET: Final = 1
 _ETHERNET_IPV4: Final = bytes.fromhex("080045")
-"""EtherType, then version and header length of an IPv4 header without options."""
+"""EtherType, and version and header length of an IPv4 header without options."""
 _ETHERNET_SIZE, _IPV4_SIZE, _TCP = 14, 20, 6
 _FRAGMENTED: Final = 0x3FFF  # of flags and offset: more fragments, or not the first
 _IPV4_TCP: Final = Struct("!12x2x2xH2xHxB2x12sI4xBB2x4x")
@@ -35,7 +35,7 @@ class Datagram(NamedTuple):
 
 
 def read_packet(link: int, frame: bytes) -> Segment | Datagram | None:
-    """The TCP segment or UDP datagram in a frame; None when it carries something else or cannot be read."""
+    """The TCP segment or UDP datagram in a frame, or None if the frame has none or cannot be read."""
     segment = _usual(frame) if link == _ETHERNET else None
     if segment is not None:
         return segment
@@ -49,13 +49,13 @@ def read_packet(link: int, frame: bytes) -> Segment | Datagram | None:
         if not isinstance(packet, dpkt.ip.IP | dpkt.ip6.IP6):
             return None
         return _transport(dpkt, packet)
-    except Exception:  # a frame dpkt cannot read is none of ours
+    except Exception:  # skip a frame that dpkt cannot read
         return None
 
 
 def _usual(frame: bytes) -> Segment | None:
-    """What nearly every frame is: a whole TCP segment in IPv4 without options on Ethernet. None for all others, which
-    dpkt reads, at many times the cost."""
+    """Decode the most common kind of frame: a whole TCP segment in IPv4 without options on Ethernet. Returns None for
+    any other, which dpkt decodes at many times the cost."""
     if frame[12:15] != _ETHERNET_IPV4 or len(frame) < _IPV4_TCP.size:
         return None
     length, fragment, protocol, ends, sequence, offset, flags = _IPV4_TCP.unpack_from(frame)
@@ -64,7 +64,7 @@ def _usual(frame: bytes) -> Segment | None:
     if protocol != _TCP or not whole:
         return None
     source, destination = _ends(ends)
-    data = frame[start:end]  # behind it an Ethernet frame may be padded
+    data = frame[start:end]  # an Ethernet frame may be padded behind it
     if not flags & (_SYN | _FIN | _RST):
         return Segment(source, destination, sequence, data)
     return Segment(
@@ -74,7 +74,8 @@ def _usual(frame: bytes) -> Segment | None:
 
 @lru_cache(maxsize=1 << 14)
 def _ends(data: bytes) -> tuple[Endpoint, Endpoint]:
-    """Who talks to whom: two addresses of IPv4, two ports. Few do, with many segments."""
+    """The endpoints of a segment from two IPv4 addresses and two ports. Cached, since few endpoints have many
+    segments."""
     source, destination = str(IPv4Address(data[:4])), str(IPv4Address(data[4:8]))
     return (source, int.from_bytes(data[8:10], "big")), (destination, int.from_bytes(data[10:12], "big"))
 

@@ -1,4 +1,4 @@
-"""Hexadecimal text to bytes, whatever its layout.
+"""Conversion of hexadecimal text to bytes, whatever its layout.
 
 Understood are plain digits in groups of any size, ``0x10, 0x00``, ``\\x10\\x00``, ``10:00``, and the dumps of
 xxd, hexdump -C, od -t x1, tcpdump -X and Wireshark with their offsets and character columns. ``#`` starts a
@@ -26,14 +26,14 @@ _SEPARATORS: Final = re.compile(r"0[xX]|\\x|[\s,:;{}\"']")
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether a file begins as text does; hexadecimal or not is for the reader to say."""
+    """Whether a file begins like text, hexadecimal or not."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return True
     if any(byte < 32 and byte not in b"\t\n\r\f" for byte in head):
         return False
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        decoder.decode(head)  # a character cut in two at the end is no error yet
+        decoder.decode(head)  # a character split at the end is no error yet
     except UnicodeDecodeError:
         return False
     return True
@@ -42,7 +42,7 @@ def looks_like_text(head: bytes) -> bool:
 def read_blocks(file: Readable, head: bytes) -> Iterator[bytes | None]:
     """The bytes of the text piece by piece, and None where a blank line ends a block."""
     wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    odd = ""  # a digit whose other half is on the next line
+    odd = ""  # a digit whose second half is on the next line
     open_block = dumping = False
     number = 0
     for number, line in enumerate(_lines(file, "utf-16" if wide else "utf-8-sig"), 1):
@@ -65,7 +65,7 @@ def read_blocks(file: Readable, head: bytes) -> Iterator[bytes | None]:
 
 
 def _plain_digits(line: str, number: int) -> str:
-    """The digits of a line that is no dump."""
+    """The digits of a line that is not of a dump."""
     bare = _SEPARATORS.sub("", line.partition("#")[0])
     if bare == "*":
         raise UnreadableError(f"line {number}: the dump leaves out repeated lines; make it with hexdump -v")
@@ -75,9 +75,9 @@ def _plain_digits(line: str, number: int) -> str:
 
 
 def _dump_digits(rest: str) -> str:
-    """The digits of a dump line behind its offset: the character column is cut off.
+    """The digits of a dump line behind its offset, without the character column.
 
-    Columns are parted by two blanks or more. A second run of digits counts only as the right half of sixteen
+    Columns are separated by two or more blanks. A second column of digits counts only as the right half of sixteen
     bytes; otherwise text such as "beef" in the character column would be read as bytes.
     """
     columns = re.split(r"\s{2,}", rest.partition("|")[0].strip())
@@ -88,10 +88,10 @@ def _dump_digits(rest: str) -> str:
 
 
 def _lines(file: Readable, encoding: str) -> Iterator[str]:
-    """Lines, and pieces of lines too long to hold; a comment that is cut in two stays a comment."""
+    """The lines of a text; lines too long to hold are cut into pieces, and a comment stays a comment in each piece."""
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     text = ""
-    comment = False  # the piece goes on in a comment
+    comment = False  # whether the piece continues a comment
     try:
         while chunk := file.read(_CHUNK):
             text += decoder.decode(chunk)

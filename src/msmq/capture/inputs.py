@@ -1,4 +1,4 @@
-"""From a file to packets: what kind of input it is, and how packets are found in each kind."""
+"""From a file to packets: detecting the kind of input, and finding the packets in it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Source:
     def __init__(self, file: Readable, size: int | None = None) -> None:
         self._file = file
         self.size = size
-        """Bytes in all; None when that is not known beforehand."""
+        """The number of bytes, or None if that is not known in advance."""
         self.consumed = 0
-        # Four bytes tell a capture; asking a pipe for more could wait for packets not captured yet.
+        # Four bytes identify a capture; asking a pipe for more could wait for packets not captured yet.
         self.head = self._fetch(4)
         if len(self.head) == 4 and not is_capture(self.head):
             self.head += self._fetch(_SAMPLE)
@@ -37,13 +37,13 @@ class Source:
     @classmethod
     @contextmanager
     def open(cls, path: str) -> Iterator[Source]:
-        """The file of that name, or standard input for ``-``."""
+        """Open the file of that name, or standard input for ``-``."""
         if path == "-":
-            # It is buffered, though its type does not say so.
+            # Standard input is buffered, although its type does not say so.
             yield cls(cast("Readable", sys.stdin.buffer))
             return
         try:
-            file = Path(path).open("rb")  # noqa: SIM115  # closed below, where its own errors end
+            file = Path(path).open("rb")  # noqa: SIM115  # closed below, with errors of its own
             size = Path(path).stat().st_size
         except OSError as error:
             raise UnreadableError(error.strerror) from None
@@ -64,7 +64,7 @@ class Source:
         return data
 
     def read1(self, size: int) -> bytes:
-        """What is there without waiting for more, nothing at the end; maybe less or more than ``size``."""
+        """Read what is available without waiting, b"" at the end. May return less or more than ``size`` bytes."""
         data, self._unread = self._unread, b""
         try:
             data = data or self._file.read1(size)
@@ -82,7 +82,7 @@ class Source:
 
 
 class Origin(NamedTuple):
-    """Where and when a packet was captured. ``from_initiator``: towards the queue manager that was called."""
+    """Where and when a packet was captured. ``from_initiator`` is true towards the queue manager that was called."""
 
     time: float
     source: Endpoint
@@ -92,7 +92,7 @@ class Origin(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A packet, or damage, and for captures its origin."""
+    """A packet or damage, with its origin in a capture."""
 
     cut: Cut
     is_ping: bool = False
@@ -100,7 +100,7 @@ class Found(NamedTuple):
 
 
 class Tally:
-    """What a capture held besides packets; for the words at the end."""
+    """Counts of a capture's contents, for the summary."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -108,14 +108,13 @@ class Tally:
 
 
 Wanted = Callable[[Endpoint, Endpoint], bool]
-"""Whether what travels between two endpoints is of interest, in either direction."""
+"""Whether traffic between two endpoints, in either direction, is of interest."""
 
 
 def find_packets(
     source: Source, form: Format, port: int, ping_port: int, tally: Tally, wanted: Wanted | None = None
 ) -> Iterator[Found]:
-    """Every packet of the input in order, and what is damaged between them. Of a capture only what is
-    ``wanted``, if that is said."""
+    """All packets of the input in order, and the damage between them; of a capture only the ``wanted`` ones."""
     if form is Format.AUTO:
         form = source.detect()
     elif not source.head:
@@ -135,13 +134,13 @@ def _from_raw(source: Source) -> Iterator[Cut]:
 
 
 def _from_hex(source: Source) -> Iterator[Cut]:
-    """One stream of bytes; a blank line ends a packet where what follows it begins like one.
+    """Read one stream of bytes. A blank line ends a packet if the bytes after it begin like a packet.
 
-    So a packet that is cut short does not swallow the next, and a packet may still have blank lines inside.
+    So a truncated packet does not swallow the next one, and a packet may still have blank lines inside.
     """
     cutter = Cutter(pings=True)
-    position = 0  # of the cutter's zero in the whole input
-    held = b""  # the first bytes after a blank line, until there are enough to judge
+    position = 0  # offset of the cutter's first byte in the whole input
+    held = b""  # the first bytes after a blank line, until there are enough to decide
     judging = False
     count = 0
     for piece in read_blocks(source, source.head):

@@ -1,8 +1,8 @@
-"""Capture files (pcap and pcapng) to frames.
+"""Reading the frames of capture files (pcap and pcapng).
 
-Whoever wrote the file may be hostile or was killed while writing: a record is believed up to
-:data:`MAX_RECORD_BYTES`, and a file that ends inside one still gives those before it. Files are read in large pieces,
-but from a pipe never more than is there, so that a live capture can be followed.
+The writer of the file may be hostile or was killed while writing: records are accepted up to :data:`MAX_RECORD_BYTES`,
+and a file that ends inside one still gives those before it. Files are read in large pieces, but from a pipe never more
+than is there, so that a live capture can be followed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ByteOrder = Literal["little", "big"]
 
 
 class _Kind(NamedTuple):
-    """A kind of pcap file. ``modified`` ones have eight bytes more before each frame."""
+    """A kind of pcap file. ``modified`` ones have eight more bytes before each frame."""
 
     order: ByteOrder
     units: float = 1e6
@@ -44,14 +44,14 @@ _LEAST_BLOCK: Final = 12  # type and size, and the size again at the end
 _PACKET_HEAD: Final = 28
 
 Frame = tuple[float, int, bytes]
-"""When it was captured, the type of its link, and its bytes."""
+"""The time of the capture, the link type, and the bytes."""
 
 
 class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
     def read1(self, size: int, /) -> bytes:
-        """What is there without waiting, but a byte at least; nothing at the end."""
+        """Read what is available without waiting for more, at least one byte; b"" at the end."""
         ...
 
 
@@ -64,7 +64,7 @@ def is_capture(head: bytes) -> bool:
 
 
 def read_frames(file: Readable, head: bytes) -> Iterator[Frame]:
-    """Every captured frame; ``head`` is how the file begins, still unread."""
+    """All captured frames. ``head`` is the beginning of the file, which has not been consumed."""
     try:
         import dpkt  # type: ignore[import-untyped]
     except ImportError:
@@ -76,12 +76,12 @@ def read_frames(file: Readable, head: bytes) -> Iterator[Frame]:
         yield from _pcapng_frames(window, dpkt) if head[:4] == PCAPNG_MAGIC else _pcap_frames(window)
     except (UnreadableError, TruncatedCaptureError):
         raise
-    except Exception as error:  # dpkt lets struct, index, key and value errors escape as they come
+    except Exception as error:  # dpkt lets errors of struct, index, key and value escape
         raise UnreadableError(f"the capture is damaged ({type(error).__name__})") from error
 
 
 class _Window:
-    """The part of a file that is looked at: ``data`` from ``at`` on."""
+    """The part of a file in memory; ``data`` from ``at`` on is still to be read."""
 
     __slots__ = ("_file", "at", "data")
 
@@ -91,7 +91,7 @@ class _Window:
         self.at = 0
 
     def has(self, size: int) -> bool:
-        """Whether so many bytes lie ahead; reads on when there are fewer."""
+        """Whether this many bytes lie ahead; reads more if necessary."""
         missing = self.at + size - len(self.data)
         while missing > 0:
             read = self._file.read if missing > _PIECE_BYTES else self._file.read1
@@ -104,14 +104,14 @@ class _Window:
         return True
 
     def need(self, size: int) -> None:
-        """See that a record lies ahead."""
+        """Raise unless a whole record of this size lies ahead."""
         if size > MAX_RECORD_BYTES:
             raise UnreadableError(f"the capture has a record of {size} bytes")
         if not self.has(size):
             raise TruncatedCaptureError
 
     def end(self) -> None:
-        """See that nothing is left."""
+        """Raise if bytes are left."""
         if self.at < len(self.data):
             raise TruncatedCaptureError
 
@@ -139,7 +139,8 @@ def _pcap_frames(window: _Window) -> Iterator[Frame]:
 
 
 def _pcapng_frames(window: _Window, dpkt: Any) -> Iterator[Frame]:
-    """All interfaces of all sections; dpkt, whose own reader knows one interface, reads their descriptions."""
+    """The frames of all interfaces in all sections. dpkt decodes the descriptions of interfaces; its own reader knows
+    only one."""
     order: ByteOrder = "little"
     interfaces: list[tuple[int, float, int]] = []  # link type, units of a second, offset in seconds
     numbers = Struct("<5I").unpack_from

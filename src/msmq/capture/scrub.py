@@ -1,12 +1,12 @@
-"""A capture without its secrets: what people may send to somebody who is to judge the protocol.
+"""A capture without its secrets, which people may send to somebody for an analysis of the protocol.
 
-Nothing is taken over that is not understood. The packets of MSMQ are found and decoded as ``msmq decode`` finds them,
-and a new capture is written of them alone: one connection for each that was there, addresses replaced by others in the
-order in which they appear. In a message the bytes of the body, the label, the extension, envelopes, keys, signatures
-and certificates are overwritten; sizes, flags, identifiers and the order of everything stay, since those are what a
-protocol is. Whatever cannot be decoded, before or after, is left out and counted.
+Nothing is copied that is not understood. MSMQ packets are found and decoded as in ``msmq decode``, and only these are
+written to a new capture: one connection for each original one, with addresses replaced in the order in which they
+appear. In messages, the body, the label, the extension, envelopes, keys, signatures and certificates are overwritten;
+sizes, flags, identifiers and the order of everything stay, since they are the protocol. Packets that cannot be
+decoded, before or after, are left out and counted.
 
-Names of computers and queues, GUIDs and SIDs stay: they are part of what is to be judged.
+Names of computers and queues, GUIDs and SIDs stay: they are part of the protocol.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SECRETS: Final = {
     "CompoundMessageHeader": {"Data"},
     "SoapHeader": {"Header", "Body"},
 }
-"""The fields that are overwritten, by their headers."""
+"""The fields to overwrite, by header."""
 _TEXTS: Final = {"Label", "Header", "Body"}
-"""Those that are UTF-16 and end with a zero character, which stays."""
+"""Fields of UTF-16 text that ends with a zero character, which stays."""
 
 _FILE: Final = Struct("<IHHiIII").pack(0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)
 _RECORD: Final = Struct("<IIII")
@@ -49,7 +49,7 @@ class Writable(Protocol):
 
 
 class Scrubbed(NamedTuple):
-    """How many packets of each kind were written, how many bytes were overwritten, how many packets left out."""
+    """How many packets of each kind were written, how many bytes overwritten, and how many packets left out."""
 
     packets: Counter[str]
     overwritten: int
@@ -57,7 +57,7 @@ class Scrubbed(NamedTuple):
 
 
 def without_secrets(data: bytes, description: Description) -> tuple[bytes, int]:
-    """A packet with its secrets overwritten, and how many bytes those were."""
+    """Overwrite the secrets of a packet. Returns the packet and how many bytes were overwritten."""
     clean = bytearray(data)
     overwritten = 0
     for header in description.headers:
@@ -81,7 +81,7 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def scrub(found: Iterable[Found], out: Writable) -> Scrubbed:
-    """Write a capture of what was found, without secrets."""
+    """Write the packets that were found, without secrets, to a capture."""
     writer = _Capture(out)
     packets: Counter[str] = Counter()
     overwritten = left_out = 0
@@ -105,7 +105,7 @@ def scrub(found: Iterable[Found], out: Writable) -> Scrubbed:
 
 
 class _Capture:
-    """A pcap file of packets, each in TCP segments or a datagram of its own."""
+    """A pcap file that packets are written to, each in its own TCP segments or datagram."""
 
     def __init__(self, out: Writable) -> None:
         self._out = out
@@ -139,7 +139,7 @@ class _Capture:
         self._out.write(_RECORD.pack(seconds & 0xFFFFFFFF, micros, len(frame), len(frame)) + frame)
 
     def _address(self, endpoint: Endpoint) -> bytes:
-        """The address that stands for another: 198.18.0.1 for the first one, from the block for tests."""
+        """The replacement of an address, from the block for tests: 198.18.0.1 for the first one, and so on."""
         number = len(self._addresses) + 1
         fresh = bytes((198, 18, number >> 8 & 0xFF, number & 0xFF))
         return self._addresses.setdefault(str(endpoint[0]), fresh)

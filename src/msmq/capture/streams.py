@@ -1,9 +1,10 @@
-"""TCP connections put together again from captured segments.
+"""Reassembly of TCP connections from captured segments.
 
-Each direction of a connection knows the number of the next byte it waits for. Segments behind it are dropped
-or trimmed (retransmissions), segments ahead of it wait (reordering). Waiting is bounded, in segments and
-bytes: past the bound, or when the connection or the capture ends, the missing bytes are declared a gap, and
-reading goes on behind it. Connections are bounded too; the one silent for longest is closed for a new one.
+Each direction of a connection knows the number of the next byte it waits for. Segments before it are dropped or
+trimmed (retransmissions), segments ahead of it wait (reordering). The number and bytes of waiting segments are
+limited: beyond the limit, or when the connection or the capture ends, the missing bytes are declared a gap, and
+reading goes on behind it. The number of connections is limited too; the one silent for longest is closed for a new
+one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Segment(NamedTuple):
 
 
 class Direction:
-    """The bytes that flow one way. Positions count from the first byte seen and never wrap."""
+    """The bytes of one direction. Positions count from the first byte seen and never wrap."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -56,7 +57,8 @@ class Direction:
         return self._distance(segment.sequence) < -_RESTART_BYTES
 
     def follow(self, segment: Segment) -> list[Cut] | None:
-        """What the segment gives that nearly every one is: the next of those that carry data. None for others."""
+        """Take the most common kind of segment: the next one, with data and without special flags. Returns None for
+        others."""
         _, _, sequence, data, syn, fin, reset = segment
         if sequence != self._next_sequence or not data or syn or fin or reset or not self._flows:
             return None
@@ -67,7 +69,7 @@ class Direction:
 
     @property
     def _flows(self) -> bool:
-        """Whether it has begun, nothing waits and no end is known."""
+        """Whether the direction has begun, nothing waits and no end is known."""
         return not (self._waiting or self.closed or self._cutter is None or self._end is not None)
 
     def take(self, segment: Segment) -> list[Cut]:
@@ -90,7 +92,7 @@ class Direction:
         return cuts
 
     def close(self) -> list[Cut]:
-        """No more will come: give what still waits, with its gaps."""
+        """Return what still waits, with its gaps; nothing more is accepted."""
         cuts: list[Cut] = []
         while self._waiting:
             cuts += self._jump()
@@ -100,19 +102,19 @@ class Direction:
         return cuts
 
     def _distance(self, sequence: int) -> int:
-        """How far ahead of the next byte a sequence number lies; negative when behind."""
+        """How far a sequence number is ahead of the next byte; negative if behind."""
         return (sequence - self._next_sequence + _MODULUS // 2) % _MODULUS - _MODULUS // 2
 
     def _wait(self, position: int, data: bytes) -> None:
         if position + len(data) <= self._position:
-            return  # all of it has been seen
+            return  # already seen
         present = self._waiting.get(position, b"")
         if len(data) > len(present):
             self._waiting[position] = data
             self._waiting_bytes += len(data) - len(present)
 
     def _advance(self) -> list[Cut]:
-        """Hand on everything that follows without a hole."""
+        """Pass on everything up to the next hole."""
         assert self._cutter is not None
         cuts: list[Cut] = []
         while self._waiting:
@@ -127,7 +129,7 @@ class Direction:
         return cuts
 
     def _jump(self) -> list[Cut]:
-        """Give up on the hole before the first waiting segment."""
+        """Declare the hole before the first waiting segment a gap."""
         assert self._cutter is not None
         cuts: list[Cut] = []
         hole = min(self._waiting) - self._position
@@ -142,7 +144,7 @@ class Direction:
 
 
 class Connection:
-    """Both directions between two endpoints, numbered in the order they appear."""
+    """Both directions between two endpoints. Connections are numbered in order of appearance."""
 
     __slots__ = ("directions", "ends", "number")
 
@@ -159,7 +161,7 @@ class Connection:
 
 
 class StreamCut(NamedTuple):
-    """A cut with the connection and direction it came from."""
+    """A cut with its connection and direction."""
 
     cut: Cut
     source: Endpoint
@@ -191,7 +193,7 @@ class Streams:
         return found + [StreamCut(cut, source, destination, number) for cut in direction.take(segment)]
 
     def _connection(self, segment: Segment) -> tuple[list[StreamCut], Connection]:
-        """The connection a segment is of, which may be a new one, and what those gave that ended for it."""
+        """The connection of a segment, perhaps a new one, and the last cuts of connections that were closed for it."""
         ends = frozenset((segment.source, segment.destination))
         found: list[StreamCut] = []
         connection = self._connections.get(ends)
@@ -208,7 +210,7 @@ class Streams:
         return found, connection
 
     def close(self) -> list[StreamCut]:
-        """The capture is over."""
+        """Close all connections at the end of the capture."""
         return [cut for ends in list(self._connections) for cut in self._close(ends)]
 
     def _close(self, ends: frozenset[Endpoint]) -> list[StreamCut]:

@@ -1,4 +1,4 @@
-"""A broker for Celery and kombu: importing this makes ``msmq://`` an address of one (the extra ``celery``)."""
+"""A broker for Celery and kombu: importing this package registers ``msmq://`` as an address (the extra ``celery``)."""
 
 from msmq.celery.transport import Transport
 

@@ -1,15 +1,15 @@
-"""A transport for kombu, and so for Celery: ``import msmq.celery`` makes ``msmq://`` an address of a broker.
+"""A transport for kombu, and so for Celery: ``import msmq.celery`` registers ``msmq://`` as the address of a broker.
 
-``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket, ``msmq://host:port``
+``msmq://`` is the default queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket, ``msmq://host:port``
 one elsewhere and ``msmqs://:token@host:port`` one that is reached by TLS with a token. A queue ``tasks`` of kombu is
-the private queue ``.\\private$\\tasks``. A message is held by the queue manager until it is acknowledged: a worker
-that dies gives it back. One that is rejected for good goes to the subqueue ``rejected``, because Celery rejects a
-task whose next try it could not send, and that must not be the end of it.
+the private queue ``.\\private$\\tasks``. The queue manager holds a message until it is acknowledged: when a worker
+dies it goes back to its queue. A message rejected for good goes to the subqueue ``rejected``, because Celery also
+rejects a task whose retry it could not send, which must not be lost.
 
-Exchanges are shared by all processes: the bindings of an exchange ``name`` are the messages of the private queue
-``kombu.exchange.name``, a message for each. What goes to a topic or fanout exchange, as events and remote control of
-Celery do, is looked up there every time; for a direct exchange the memory of the process is asked first. Broadcasts are
-of the moment: they are gone after a minute, so that a worker that was killed leaves nothing that grows.
+Exchanges are shared by all processes: each binding of an exchange ``name`` is a message in the private queue
+``kombu.exchange.name``. For topic and fanout exchanges, as events and remote control of Celery use them, the bindings
+are looked up there every time; for a direct exchange the memory of the process comes first. Broadcasts expire after a
+minute, so that no queue of a worker that was killed keeps growing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRANSIENT: Final = 1
 
 
 def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
-    """Where the parts of an address of kombu lead."""
+    """The address of a queue manager from the parts of a kombu address."""
     if hostname and port:
         return f"{hostname}:{port}"
     if path and path != "/":
@@ -47,7 +47,7 @@ def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
 
 
 def tls_of(given: dict[str, Any] | bool | None, *, wanted: bool) -> Tls | None:
-    """What kombu's option ``ssl``, from ``broker_use_ssl`` or the query of an address, says about TLS."""
+    """The TLS settings of kombu's option ``ssl``, from ``broker_use_ssl`` or the query of an address."""
     if not given and not wanted:
         return None
     options = given if isinstance(given, dict) else {}
@@ -61,7 +61,7 @@ def tls_of(given: dict[str, Any] | bool | None, *, wanted: bool) -> Tls | None:
 class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
     """Queues of kombu as queues of the queue manager."""
 
-    do_restore = False  # the queue manager gives back what was not acknowledged
+    do_restore = False  # the queue manager itself gives back what was not acknowledged
     supports_fanout = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -76,7 +76,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
         self._unacknowledged: set[str] = set()
         """Queues whose consumers acknowledge nothing."""
         self._temporary: set[str] = set()
-        """Queues that are there as long as this channel."""
+        """Queues that exist only as long as this channel."""
 
     @staticmethod
     def _path(queue: str) -> str:
@@ -115,7 +115,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
     # --- exchanges ------------------------------------------------------------------------------------------------
 
     def _bindings(self, exchange: str) -> dict[tuple[str, str, str], int]:
-        """Routing key, pattern and queue of all that is bound to an exchange, and where that is written."""
+        """The bindings of an exchange as routing key, pattern and queue, with the lookup identifiers of their
+        messages."""
         written = self._mq.queue(self._path(f"{_EXCHANGE}{exchange}")).browse()
         try:
             return {tuple(json.loads(message.body)): message.lookup_id for message in written}
@@ -234,7 +235,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
 
 
 class Transport(virtual.Transport):  # type: ignore[misc]
-    """``msmq://``."""
+    """The kombu transport for ``msmq://``."""
 
     Channel = Channel
     driver_type = "msmq"

@@ -51,7 +51,7 @@ HELP = (
 _MESSAGES, _LOOKING_AFTER, _RUNNING = "Messages", "Looking after queues", "Running"
 
 _NUMBERS: Final = {"int": "integer", "float": "number"}
-"""The kinds of number that Typer calls by their Python names, in the words of people."""
+"""Typer's Python names of number types, and the words that people use."""
 
 _EXTRAS: Final = {
     "asyncpg": "ha",
@@ -71,19 +71,19 @@ _EXTRAS: Final = {
     "uvicorn": "web",
     "yaml": "web",
 }
-"""Modules that a plain install does not have, and the extra that brings each."""
+"""Modules that a plain install lacks, and the extra that installs each."""
 
 _DOOR: Final = frozenset(
     {"--server", "--token", "--tls-ca", "--tls-certificate", "--tls-key", "--connect-timeout"}
 )
-"""Options of all commands. No command has one of its own that is called so."""
+"""Options that apply to all commands. No command has its own option of this name."""
 
 _Misuse: Final[type[Exception]] = typer.BadParameter.__mro__[1]
-"""A command that was written wrongly. Typer has the class from its Click and shows only this child of it."""
+"""The exception for a wrong command line, from the Click inside Typer, which exports only this subclass of it."""
 
 
 class _OneLine(TyperGroup):
-    """Wrong use is said in one line, as every other error is: scripts read it."""
+    """Reports wrong use in one line, like every other error, because scripts read it."""
 
     def make_context(self, info_name: Any, args: list[str], *arguments: Any, **extra: Any) -> Any:
         try:
@@ -107,8 +107,8 @@ class _OneLine(TyperGroup):
 
 
 def _door_first(arguments: list[str]) -> list[str]:
-    """Where the queue manager is, and what lets one in, may stand behind the command too, where people write it. What
-    stands there counts more than the same option before the command."""
+    """Move options for the queue manager's address and credentials in front of the command: people also write them
+    after it. An option after the command overrides the same one before it."""
     command = 0
     while command < len(arguments) and arguments[command].startswith("-"):
         command += 2 if arguments[command] in _DOOR else 1
@@ -128,7 +128,7 @@ def _door_first(arguments: list[str]) -> list[str]:
 
 
 def _refuse(error: Any) -> NoReturn:
-    # A group without a command has shown its help by now; Typer itself knows the case by this name.
+    # The help of a group without a command has been shown by now; Typer recognizes this exception by its name.
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     command = error.ctx.command_path if error.ctx is not None else "msmq"
@@ -220,7 +220,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Take the options before the command."""
     ctx.obj = Server(server, token, tls_ca, tls_certificate, tls_key, connect_timeout)
 
 

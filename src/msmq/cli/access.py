@@ -37,17 +37,17 @@ Sddl = Annotated[str, typer.Option(help="Everything at once, in SDDL.", show_def
 
 
 class AccessError(ValueError):
-    """A name of somebody, or of a right, that nobody knows."""
+    """An unknown name of a user, group, token or right."""
 
 
 async def with_tokens(mq: msmq.Connection, *texts: str) -> dict[str, str]:
-    """SIDs of tokens by name, if one of these texts speaks of a token."""
+    """The SIDs of tokens by name, if one of these texts names a token."""
     wanted = any(text.startswith("token:") for text in texts)
     return {token.name: token.sid for token in await mq.tokens()} if wanted else {}
 
 
 def sid_of(who: str, tokens: Mapping[str, str] | None = None) -> str:
-    """The SID of a name."""
+    """The SID of a user, group or token."""
     from msmq.errors import MsmqError
     from msmq.security.sid import WELL_KNOWN, Sid
 
@@ -95,7 +95,7 @@ def _masks(manager: bool) -> tuple[Any, dict[str, str]]:
 
 
 def rights_of(text: str, *, manager: bool) -> int:
-    """The bits of some rights."""
+    """The access mask of a list of rights."""
     masks, short = _masks(manager)
     rights = 0
     for word in text.split(","):
@@ -111,7 +111,7 @@ def rights_of(text: str, *, manager: bool) -> int:
 
 
 def names_of(rights: int, *, manager: bool) -> list[str]:
-    """Rights by name: ``full``, or one by one."""
+    """The names of the rights in a mask; all of them are ``full``."""
     masks, short = _masks(manager)
     if rights == int(masks[short["full"]]):
         return ["full"]
@@ -122,7 +122,7 @@ def names_of(rights: int, *, manager: bool) -> list[str]:
 
 
 def show(ctx: typer.Context, queue: str | None, as_json: bool) -> None:
-    """Print who may do what."""
+    """Print an access list."""
     print_security(perform(ctx, lambda mq: mq.security(queue)), manager=queue is None, as_json=as_json)
 
 
@@ -160,7 +160,7 @@ def change(
     sddl: str,
     as_json: bool,
 ) -> None:
-    """Change an access list: what is said about somebody replaces what was said in the same sense."""
+    """Change an access list. A new entry replaces the one that allows, or denies, the same trustee."""
 
     async def action(mq: msmq.Connection) -> Security:
         if sddl:
@@ -206,4 +206,4 @@ def _changed(
         sid = sid_of(who, tokens)
         kept = [entry for entry in kept if (entry.sid, entry.allow) != (sid, allowing)]
         kept.append(AccessEntry(sid, rights_of(rights, manager=manager), allowing))
-    return sorted(kept, key=lambda entry: entry.allow)  # what is denied comes first, or it counts for nothing
+    return sorted(kept, key=lambda entry: entry.allow)  # denials come first, or they have no effect

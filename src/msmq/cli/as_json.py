@@ -19,7 +19,7 @@ def endpoint_text(endpoint: Endpoint) -> str:
 
 
 def time_text(time: float) -> str:
-    """UTC with microseconds; a time no calendar has (a hostile capture) becomes the epoch."""
+    """A time in UTC with microseconds; one outside the calendar (a hostile capture) becomes the epoch."""
     try:
         moment = datetime.fromtimestamp(time, UTC)
     except (OverflowError, ValueError, OSError):
@@ -67,7 +67,7 @@ class JsonWriter:
         self._write(head | _origin(found.origin) | {"reason": damage.reason} | place)
 
     def end(self, words: str) -> None:
-        """Lines need no closing."""
+        """Write nothing: JSON lines have no end."""
 
     def _write(self, value: dict[str, Any]) -> None:
         self._out.write(json.dumps(value, separators=(", ", ": ")) + "\n")

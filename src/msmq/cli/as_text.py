@@ -1,7 +1,7 @@
-"""Packets as text for people: a title and a sentence each, then a table per header, then the body.
+"""Packets as text for people: a title and a sentence for each, then a table for each header, then the body.
 
-What a packet holds is a stranger's text. It is never read as markup, and characters that could move the
-cursor, reorder the line or break the encoding are shown as escapes.
+The contents of packets come from strangers. They are never read as markup, and characters that could move the cursor,
+reorder the line or break the encoding are shown as escapes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _BODY: Final = ("MessageBody", "MessageBodyText")
 _HEADER_INDENT: Final = 3
 _FIELD_INDENT: Final = 5
 _NAME_WIDTH: Final = 29
-_WIDE: Final = 110  # columns from which a whole GUID fits the column of values
+_WIDE: Final = 110  # the width from which a whole GUID fits into the column of values
 _MIN_MEANING: Final = 16
 
 
 def safe(text: str) -> str:
-    """``text`` with everything that is no visible character written as an escape."""
+    """``text`` with all invisible characters written as escapes."""
     if text.isprintable():
         return text
     return "".join(
@@ -43,7 +43,7 @@ def safe(text: str) -> str:
 
 
 def value_text(node: Node) -> str:
-    """A value as it is best read: integers also in hexadecimal, long runs of bytes shortened."""
+    """A value in its most readable form: integers also in hexadecimal, long bytes shortened."""
     value = node.value
     if isinstance(value, str):
         return safe(value)
@@ -57,7 +57,7 @@ def value_text(node: Node) -> str:
 
 
 class TextWriter:
-    """Writes to a console; colours and width are the console's business."""
+    """Writes to a console, which decides on colours and width."""
 
     def __init__(self, console: Console, *, offsets: bool, brief: bool, max_body: int) -> None:
         self._console = console
@@ -88,15 +88,13 @@ class TextWriter:
         self._print(Text(words, style="bold"))
 
     def _close(self) -> None:
-        """A blank line after each packet, and all of it out at once: captures can be followed live."""
+        """End a packet with a blank line, and flush, so that captures can be followed live."""
         self._print(Text())
         self._console.file.flush()
 
     def _print(self, text: Text) -> None:
         if self._plain:
-            self._console.file.write(
-                text.plain + "\n"
-            )  # ten times as fast as a console that has nothing to do
+            self._console.file.write(text.plain + "\n")  # ten times as fast as a console without colours
         else:
             self._console.print(text, soft_wrap=True)
 
@@ -134,7 +132,7 @@ class TextWriter:
         self._body(header)
 
     def _field(self, node: Node, depth: int) -> None:
-        """The row of one field, and below it the rows of what it consists of."""
+        """Print the row of a field, and below it the rows of its parts."""
         value, meaning = "", node.meaning
         if node.kind not in (Kind.STRUCTURE, Kind.LIST):
             value = value_text(node)
@@ -150,7 +148,7 @@ class TextWriter:
             self._field(child, depth + 1)
 
     def _row(self, node: Node, depth: int, value: str, meaning: str) -> None:
-        """Name, value and meaning in columns; what does not fit goes on below, in its own column."""
+        """Print name, value and meaning in columns; a long meaning continues below in its column."""
         row = Text(" " * _FIELD_INDENT)
         if self._offsets:
             # Bits are counted inside their field.
@@ -169,7 +167,7 @@ class TextWriter:
             self._print(Text(" " * column).append(line, "dim"))
 
     def _body(self, header: Node) -> None:
-        """The message body: as text where it is text, else as bytes, and no more of it than asked for."""
+        """Print up to ``max_body`` of the body, as text if it is text, else as bytes."""
         nodes = {node.name: node for node in header.children if node.name in _BODY}
         body = nodes.get("MessageBody")
         if body is None or not isinstance(body.value, bytes) or not body.value:

@@ -1,4 +1,4 @@
-"""Calling the queue manager: where it is, and how errors become one line and an exit status.
+"""Calling the queue manager: its address, and turning errors into one line and an exit status.
 
 Help needs only the first half of this module; the client is imported when a command runs.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 REFUSED: Final = 1
 """The queue manager refused, or a file could not be used."""
 MISUSED: Final = 2
-"""The command was written wrongly."""
+"""The command line is wrong."""
 TIMED_OUT: Final = 3
 """No message came in time."""
 UNREACHABLE: Final = 4
@@ -34,17 +34,17 @@ STATUSES: Final = (
     "went wrong stands in one line on standard error."
 )
 COMPLETION_S: Final = 2.0
-"""Longest that the completion of a name waits for the queue manager."""
+"""The longest that completing a name waits for the queue manager."""
 
 
 def with_examples(text: str, *commands: str) -> str:
-    """The help of a command, with commands to copy."""
+    """The help of a command with examples to copy."""
     return "\n\n".join((text, "Examples:", *(f"  {command}" for command in commands)))
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Options that stand before the command: where the queue manager is and how to be let in."""
+    """The options before the command: the address of the queue manager, and the credentials."""
 
     address: str | None = None
     token: str | None = None
@@ -54,7 +54,7 @@ class Server:
     timeout_s: float = 10.0
 
     def connection(self) -> msmq.Connection:
-        """A connection that is not open yet."""
+        """Make a connection, without opening it."""
         import msmq
         from msmq.api.addresses import server_address
 
@@ -76,7 +76,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even at a te
 
 
 def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of queues, for the completion of the shell; none if nobody answers at once."""
+    """Names of queues for shell completion; none if the queue manager does not answer quickly."""
     import asyncio
     from dataclasses import replace
 
@@ -115,7 +115,7 @@ QueueName = Annotated[
 
 
 def perform(ctx: typer.Context, action: Callable[[msmq.Connection], Awaitable[T]]) -> T:
-    """Connect, do something, hang up. Whatever goes wrong ends the program with one line and a status."""
+    """Connect, perform an action, and close the connection. Errors end the program with one line and a status."""
     import asyncio
 
     async def connected() -> T:
@@ -131,7 +131,7 @@ def server_of(ctx: typer.Context) -> Server:
 
 
 def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
-    """Do something whose errors are one line each."""
+    """Perform an action, reporting its errors in one line each."""
     from msmq.client import ClientError, SendError
     from msmq.errors import MQError, MsmqError
 
@@ -140,7 +140,7 @@ def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
     except typer.Exit:
         raise
     except BrokenPipeError:
-        _give_up_output()  # whoever read it has gone
+        _give_up_output()  # the reader of the output has gone
         raise typer.Exit(REFUSED) from None
     except KeyboardInterrupt:
         fail(ctx, "interrupted", INTERRUPTED)
@@ -157,7 +157,8 @@ def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
 
 
 def _give_up_output() -> None:
-    """If standard output takes nothing more, nothing more is said there, not even by the interpreter at its end."""
+    """If standard output is closed, write nothing more to it, so that the interpreter does not complain at its end
+    either."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -165,18 +166,18 @@ def _give_up_output() -> None:
 
 
 def fail(ctx: typer.Context, text: str, status: int = REFUSED) -> NoReturn:
-    """Say in one line what went wrong, and end."""
+    """Report an error in one line and end the program."""
     end(ctx.command_path, text, status)
 
 
 def end(command: str, text: str, status: int) -> NoReturn:
-    """Like :func:`fail`, where a command has not come to life."""
+    """Like :func:`fail`, for an error before a command runs."""
     print(f"{command}: {' '.join(text.split())}", file=sys.stderr, flush=True)
     raise typer.Exit(status)
 
 
 def confirm(ctx: typer.Context, question: str, yes: bool) -> None:
-    """Ask somebody at a terminal before something is gone for good; scripts know what they do."""
+    """Ask before something is deleted for good, if there is a terminal; scripts are not asked."""
     if yes or not sys.stdin.isatty():
         return
     if not typer.confirm(question, err=True):

@@ -26,7 +26,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True)
 
 @app.callback()
 def group() -> None:
-    """A group with one command is a group all the same."""
+    """Keep this a group, although it has only one command."""
 
 
 @app.command(help=SCRUB_HELP, short_help="Copy a capture without its secrets.")
@@ -45,7 +45,7 @@ def scrub(
     from msmq.capture.problems import UnreadableError
 
     try:
-        # A file that is there already may be the only copy of something.
+        # An existing file may be the only copy of something.
         with Source.open(source) as opened, target.open("xb") as out:
             done = work.scrub(find_packets(opened, Format.PCAP, port, ping_port, Tally()), out)
     except UnreadableError as error:

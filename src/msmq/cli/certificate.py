@@ -1,4 +1,4 @@
-"""``msmq certificate``: certificates by which one's messages are known. The work is imported when it runs."""
+"""``msmq certificate``: certificates that identify a user's messages. The work is imported when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``msmq config``: look at the configuration of a queue manager. The work is imported when it runs."""
+"""``msmq config``: show the configuration of a queue manager. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True)
 
 @app.callback()
 def _group() -> None:
-    """More commands may come."""
+    """Keep this a group, although it has only one command."""
 
 
 @app.command(help=SHOW_HELP, short_help="Show every option with what it means.")

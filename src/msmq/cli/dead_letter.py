@@ -82,7 +82,7 @@ def resend(
         sent = 0
         for letter in wanted:
             kind = await transactional(mq, letter.destination)
-            with suppress(MessageNotFoundError):  # somebody else was quicker
+            with suppress(MessageNotFoundError):  # another reader was quicker
                 await mq.queue(letter.queue).exchange(letter, letter.destination, again(letter, kind))
                 sent += 1
         return sent

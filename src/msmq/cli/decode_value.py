@@ -1,4 +1,4 @@
-"""``msmq decode --as``: structures that lie in the calls of RPC interfaces and in directories, one to an input."""
+"""``msmq decode --as``: decode one structure from an RPC call or a directory."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _MASKS: Final[Mapping[ObjectType, type[IntFlag]]] = {
     ObjectType.CONNECTED_NETWORK: ConnectedNetworkAccessMask,
     ObjectType.ENTERPRISE: EnterpriseAccessMask,
 }
-"""What the bits of a right mean depends on the object."""
+"""The bits of the specific rights, which depend on the kind of object."""
 
 
 def run_value(path: str, form: Format, kind: str, *, ndr64: bool, as_json: bool) -> int:
-    """Show one structure on standard output and give the exit status."""
+    """Print one structure on standard output. Returns the exit status."""
     name = "standard input" if path == "-" else path
     try:
         show = shower(kind)
@@ -66,7 +66,7 @@ def run_value(path: str, form: Format, kind: str, *, ndr64: bool, as_json: bool)
 
 
 def shower(kind: str) -> Callable[[bytes, bool], dict[str, Any]]:
-    """What reads a structure of this kind."""
+    """The function that decodes a structure of this kind."""
     if kind == "propvariant":
         return show_variant
     if kind == "queue-format":
@@ -91,7 +91,7 @@ def show_queue_format(data: bytes, ndr64: bool) -> dict[str, Any]:
 
 
 def _place(name: SingleName) -> dict[str, Any]:
-    """Where a direct name leads, in the terms of its protocol."""
+    """The target of a direct name, in the terms of its protocol."""
     if not isinstance(name, DirectName):
         return {}
     if name.protocol is Protocol.IPX:
@@ -102,7 +102,7 @@ def _place(name: SingleName) -> dict[str, Any]:
 
 
 def show_property(name: str, data: bytes, ndr64: bool) -> dict[str, Any]:
-    """The value of a property, judged by its rules, with what its bytes hold."""
+    """The value of a property, checked by the property's rules, and the contents of its bytes."""
     object_type, row = BY_NAME[name]
     variant = decode_variant(data, ndr64)
     check_value(row, variant)
@@ -133,7 +133,7 @@ def _descriptor(descriptor: SecurityDescriptor, mask: type[IntFlag] | None) -> d
 
 
 def rights_in(bits: int, mask: type[IntFlag] | None) -> list[str]:
-    """The rights that a mask gives on an object, generic ones as what they stand for there."""
+    """The names of the rights in a mask for an object; generic rights are replaced by what they stand for."""
     if mask is None:
         return [f"{bits:#x}"]
     mapped = GENERIC_MAPPINGS[mask].map(bits)

@@ -1,4 +1,4 @@
-"""The work behind ``msmq decode``: input to packets to output, and the words at the end."""
+"""The work behind ``msmq decode``: decoding the packets of an input, printing them, and the summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PIPED_COLUMNS: Final = 120
 
 
 class Writer(Protocol):
-    """An output: each packet or damage as it is found, then the words at the end."""
+    """An output, which is given each packet or damage as it is found, and then the summary."""
 
     def packet(
         self, number: int, found: Found, offset: int, description: Description, role: Role
@@ -38,7 +38,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for, as ``msmq decode --help`` explains it."""
+    """The user's options, as ``msmq decode --help`` explains them."""
 
     as_json: bool
     brief: bool
@@ -49,8 +49,8 @@ class Options:
 
 
 def run(path: str, form: Format, options: Options) -> int:
-    """Decode one input to standard output and give the exit status."""
-    # A stranger's text may not fit the terminal's encoding.
+    """Decode one input to standard output. Returns the exit status."""
+    # Text from strangers may not fit the terminal's encoding.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if path == "-" and sys.stdin.isatty():
         print("msmq decode: reading hexadecimal from the terminal; end with Ctrl-D", file=sys.stderr)
@@ -77,7 +77,7 @@ def run(path: str, form: Format, options: Options) -> int:
 
 
 class Decoding:
-    """Describes what is found and hands it to the writer."""
+    """Describes packets and damage and passes them to the writer."""
 
     def __init__(self, writer: Writer) -> None:
         self.counts: Counter[str] = Counter()
@@ -110,14 +110,14 @@ def _text_writer(options: Options) -> Writer:
 
     from msmq.cli.as_text import TextWriter
 
-    # A pipe has no width of its own, and eighty columns would fold the tables.
+    # A pipe has no width, and eighty columns would break the tables.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_COLUMNS
     console = Console(width=width, highlight=False, emoji=False, markup=False)
     return TextWriter(console, offsets=options.offsets, brief=options.brief, max_body=options.max_body)
 
 
 def _followed(packets: Iterator[Found], source: Source) -> Iterator[Found]:
-    """The same packets, with a bar on the terminal while a large file is read into another place."""
+    """Pass packets on, with a progress bar on the terminal while a large file is decoded into another file."""
     if not sys.stderr.isatty() or sys.stdout.isatty() or (source.size or 0) < _WORTH_A_BAR:
         yield from packets
         return

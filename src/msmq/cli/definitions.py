@@ -1,4 +1,4 @@
-"""``msmq definitions``: what is set up, as a document to keep and bring back. The work is imported when it runs."""
+"""``msmq definitions``: export and import what is set up. The work is imported when it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``msmq demo``: show what it does. The work is imported when it runs."""
+"""``msmq demo``: show the product in one story. The work is imported when it runs."""
 
 from __future__ import annotations
 

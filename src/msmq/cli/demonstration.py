@@ -1,6 +1,6 @@
-"""``msmq demo``: the whole thing in one story. The work is imported when it runs.
+"""``msmq demo``: the whole product in one story. The work is imported when it runs.
 
-Two queue managers run as processes of their own, and a small relay is the link between them. Everything that is shown
+Two queue managers run in processes of their own, and a small relay is the link between them. Everything shown really
 happens: the orders are sent while the link is cut, and at the end they are counted.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from msmq.client import ReceivedMessage
 
 SHOP, STORE, LINK = "127.0.0.21", "127.0.0.22", "127.0.0.23"
-"""Addresses of the two hosts, and the one under which the shop knows the warehouse."""
+"""Addresses of the two hosts, and the address of the link, by which the shop reaches the warehouse."""
 ORDERS: Final = 30
 BEFORE_THE_CUT: Final = 10
 PATIENCE_S: Final = 40.0
@@ -39,14 +39,14 @@ order_ack_timeout_ms = 100
 
 
 class DemoError(Exception):
-    """The story cannot go on."""
+    """The story cannot continue."""
 
 
 # --- the link -----------------------------------------------------------------------------------------------------
 
 
 class Relay:
-    """A link that can be cut: connections to it go on to the other host while it stands."""
+    """A link that can be cut. Connections to it are forwarded to the other host while it is up."""
 
     def __init__(self, listen: tuple[str, int], target: tuple[str, int]) -> None:
         self._listen = listen
@@ -58,7 +58,7 @@ class Relay:
         self._server = await asyncio.start_server(self._accept, *self._listen)
 
     async def cut(self) -> None:
-        """Break everything at once, in the middle of whatever is on its way."""
+        """Break all connections at once, in the middle of any transfer."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -74,7 +74,7 @@ class Relay:
         task.add_done_callback(lambda _: writer.transport.abort())  # even if it was cut before it began
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both ways at once; what ends one of them ends the other."""
+        """Forward both directions until either ends."""
         with contextlib.suppress(OSError):
             there, back = await asyncio.open_connection(*self._target)
             ways = [asyncio.ensure_future(_pump(reader, back)), asyncio.ensure_future(_pump(there, writer))]
@@ -100,9 +100,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def queue_manager(
     directory: Path, name: str, address: str, port: int
 ) -> AsyncIterator[AbstractAsyncContextManager[msmq.Connection]]:
-    """A queue manager in a process of its own, which is starting, and the way to connect to it when it is ready.
+    """Start a queue manager in a process of its own, and yield the context that connects to it once it is ready.
 
-    Two steps, so that several of them start side by side.
+    Two steps, so that several queue managers start at the same time.
     """
     directory.mkdir(exist_ok=True)
     config, door = directory / f"{name}.toml", f"unix:{directory / name}.sock"
@@ -135,7 +135,7 @@ async def _connected(process: Process, name: str, door: str) -> AsyncIterator[ms
 
 
 def free_port(*addresses: str) -> int:
-    """A TCP port that nobody uses at any of the addresses."""
+    """A TCP port that is free at all of these addresses."""
     for _ in range(100):
         with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
             port = 0
@@ -152,7 +152,7 @@ def free_port(*addresses: str) -> int:
 
 @dataclass
 class Story:
-    """What is told, and what is checked at the end."""
+    """The lines that are told, and the checks for the summary."""
 
     say: Callable[[str, str], None]
     started: float = field(default_factory=monotonic)
@@ -170,7 +170,7 @@ class Story:
 
 
 async def tell(story: Story, directory: Path) -> None:
-    """All of it, in order."""
+    """Tell the whole story."""
     port = free_port(SHOP, STORE, LINK)
     link = Relay((LINK, port), (STORE, port))
     async with (
@@ -190,7 +190,7 @@ async def tell(story: Story, directory: Path) -> None:
 
 
 async def _orders(story: Story, shop: msmq.Connection, store: msmq.Connection, link: Relay) -> None:
-    """Orders go to the warehouse while the link is cut and restored."""
+    """Send orders to the warehouse while the link is cut and restored."""
     import msmq
 
     orders = await store.create_queue(r".\private$\orders", transactional=True, label="Orders")
@@ -247,7 +247,7 @@ async def _fails(shop: msmq.Connection) -> bool:
 
 
 async def _replies(story: Story, shop: msmq.Connection, store: msmq.Connection) -> None:
-    """The warehouse answers each order: receiving and answering are one transaction."""
+    """Answer each order from the warehouse; receiving and answering are one transaction."""
     import msmq
 
     asked = []
@@ -270,7 +270,7 @@ async def _replies(story: Story, shop: msmq.Connection, store: msmq.Connection) 
 
 
 async def _dead_letter(story: Story, shop: msmq.Connection) -> None:
-    """What cannot be delivered is found again, with the reason."""
+    """Send an undeliverable message, and find it in the dead-letter queue with the reason."""
     import msmq
 
     await shop.queue(f"DIRECT=TCP:{LINK}\\private$\\tea").send(
@@ -295,7 +295,7 @@ async def _until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def run() -> bool:
-    """Tell the story on the terminal; gives whether everything was as it should be."""
+    """Tell the story on the terminal. Returns whether all checks passed."""
     from msmq.cli.output import console
     from msmq.server.web_settings import DEFAULT_ADDRESS
 

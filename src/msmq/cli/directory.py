@@ -1,4 +1,4 @@
-"""``msmq directory``: a host and its directory. The work is imported when it runs."""
+"""``msmq directory``: put a host into its directory, look at it, repair it. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON can hold it."""
     if isinstance(value, tuple | list):
         return [_plain(member) for member in value]
     return value if value is None or type(value) in (bool, int, str) else _text(value)

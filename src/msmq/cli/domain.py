@@ -1,4 +1,4 @@
-"""What the commands about a domain have in common: the configuration, who acts, and one line for each error."""
+"""Shared by the commands about a domain: the configuration, the acting user, and one line for each error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AsUser = Annotated[
 
 @contextmanager
 def joining(file: Path, user: str) -> Iterator[Joining]:
-    """The directory that a configuration names, as this host or as ``user``."""
+    """Open the directory that a configuration names, as this host or as ``user``."""
     from dataclasses import replace
 
     from msmq.directory.settings import Password
@@ -65,7 +65,7 @@ def _password() -> str:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What goes wrong is one line and a status."""
+    """Report errors in one line, with an exit status."""
     from msmq.errors import MsmqError
     from msmq.server.config import ConfigError
 

@@ -1,11 +1,11 @@
 """``msmq export`` and ``msmq import``: messages to a file and back. The work is imported when it runs.
 
-A file holds one message per line, as JSON. Both commands may be interrupted at any moment and go on where they were:
+A file holds one message per line, as JSON. Both commands may be interrupted at any moment and can be continued:
 
-* ``export`` writes a line, makes it durable, and only then removes the message, if it is to be removed at all. With
-  ``--resume`` a line that was cut off is dropped and messages that the file has are not written again.
-* ``import`` gives the row of messages a name, writes it down beside the file, and then sends the row in parts. The
-  queue manager keeps how far the row has come in the same step in which it takes a part, so that each message is sent
+* ``export`` writes a line, makes it durable, and only then removes the message, if asked to. With
+  ``--resume`` an incomplete line is dropped, and messages that the file has are not written again.
+* ``import`` gives the row of messages a name, stores it beside the file, and then sends the row in parts. The
+  queue manager records the progress of the row in the same step in which it takes a part, so that each message is sent
   once, whatever is interrupted: this program, the connection or the queue manager.
 """
 
@@ -56,12 +56,12 @@ _File = Annotated[
 
 
 class FileError(ValueError):
-    """A file that is not what it should be."""
+    """A file has unexpected contents."""
 
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
+    """Show a progress bar on a terminal, and nothing elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from msmq.cli.output import console
@@ -97,7 +97,7 @@ def export(
 
 
 class _Target:
-    """The file, and what it has."""
+    """The file that is written, and the messages that it has."""
 
     def __init__(self, file: str, *, resume: bool) -> None:
         self.known: set[tuple[int, str]] = set()
@@ -116,7 +116,7 @@ class _Target:
             raise
 
     def _read(self) -> None:
-        """Find out what is there; a line that was cut off is dropped."""
+        """Read the messages that the file has, and drop an incomplete last line."""
         end = 0
         for number, line in enumerate(self._stream, 1):
             if not line.endswith(b"\n"):
@@ -131,7 +131,8 @@ class _Target:
         self._stream.truncate()
 
     def write(self, messages: list[ReceivedMessage]) -> int:
-        """Write messages that are not there yet; they are on the disk when this returns."""
+        """Write messages that the file does not have. They are on the disk when this returns. Returns how many there
+        were."""
         from msmq.client.records import to_record
 
         written = 0
@@ -176,7 +177,7 @@ async def _export(mq: msmq.Connection, queue: str, target: _Target, remove: bool
 
 
 async def _held(receiver: Receiver) -> list[ReceivedMessage]:
-    """What is there now, up to a batch."""
+    """Up to a batch of messages that are available now."""
     from msmq.errors import IoTimeoutError
 
     batch: list[ReceivedMessage] = []
@@ -212,7 +213,7 @@ def import_(
 
 
 class _Source:
-    """A file of messages, and the row that they are."""
+    """A file of messages, and the name of the row that they form."""
 
     def __init__(self, file: str, queue: str, *, restart: bool) -> None:
         self.row = os.urandom(16).hex()
@@ -236,7 +237,7 @@ class _Source:
             raise
 
     def _begin(self, path: Path) -> None:
-        """Write down which row it is, before any of it is sent."""
+        """Store the name of the row before any of it is sent."""
         draft = path.with_name(path.name + ".new")
         with draft.open("w", encoding="utf-8") as stream:
             json.dump({"row": self.row, "begins": self._mark}, stream)
@@ -257,7 +258,7 @@ class _Source:
             )
 
     def messages(self, skip: int) -> Iterator[tuple[int, Message]]:
-        """Messages with their lines, without those that were sent before."""
+        """Messages with their line numbers, without the first ``skip``, which were sent before."""
         from msmq.client.records import RecordError, to_message
 
         for line, text in enumerate(self._stream, 1):
@@ -272,7 +273,7 @@ class _Source:
                 raise FileError(f"Line {line}: {error}") from error
 
     def finish(self) -> None:
-        """Everything is sent: the next import of the file begins at its first line."""
+        """Remove the state, because everything is sent; the next import begins at the first line."""
         if self._state is not None:
             self._state.unlink(missing_ok=True)
 
@@ -282,7 +283,7 @@ class _Source:
 
 
 async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int, int]:
-    """Send what was not sent before; gives how many messages that were, and how many before."""
+    """Send the messages that were not sent before. Returns how many these were, and how many were sent before."""
     from msmq.client import RowError
     from msmq.client.records import suited, transactional
 
@@ -313,7 +314,7 @@ async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int
                 part.append((line, message))
                 size += weight
         finally:
-            if part:  # also what stands before a line that is no message
+            if part:  # also what comes before an invalid line
                 await send()
     source.finish()
     await target.forget_row(source.row)

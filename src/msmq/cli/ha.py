@@ -1,4 +1,4 @@
-"""``msmq ha``: instances that share a log. The work is imported when it runs."""
+"""``msmq ha``: instances of a queue manager that share a log. The work is imported when it runs."""
 
 from __future__ import annotations
 

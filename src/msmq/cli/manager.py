@@ -1,4 +1,4 @@
-"""``msmq manager``: the queue manager itself. The work is imported when it runs."""
+"""``msmq manager``: show and change the queue manager. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _print(info: ManagerInfo, as_json: bool) -> None:
 
 
 def _descriptors(resources: Resources) -> str:
-    """How near the process is to its limit."""
+    """How many file descriptors the process uses, and its limit."""
     used, limit = resources.descriptors, resources.descriptor_limit
     return f"{used} of {limit}, {100 * used // limit}%" if limit else str(used)
 

@@ -1,4 +1,4 @@
-"""``msmq directory check`` and ``repair``: where a host and its directory disagree, and what is done about it."""
+"""``msmq directory check`` and ``repair``: find differences between a host and its directory, and mend them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AT_ONCE = 16
-"""So many queues are mended at a time: their requests to the directory go together."""
+"""The most queues mended at a time: their requests to the directory go together."""
 
 CHECK_HELP = with_examples(
     "List every difference between this host and its directory, with what can be done about it. The queue manager may "
@@ -49,7 +49,7 @@ def check(ctx: typer.Context, config: ConfigFile, user: AsUser = "", as_json: Js
 
 
 def show(findings: list[Finding], as_json: bool) -> None:
-    """Print what was looked at, and what to do where something is wrong."""
+    """Print findings, with the remedy of each that is wrong."""
     from msmq.cli.output import print_json
 
     for finding in findings:
@@ -62,7 +62,7 @@ def show(findings: list[Finding], as_json: bool) -> None:
 
 
 def everything(ctx: typer.Context, file: Path, here: Joining) -> Iterator[Finding]:
-    """What a queue manager in a domain needs, then where this host and the directory disagree."""
+    """Check what a queue manager in a domain needs, then the differences between this host and the directory."""
     from msmq.directory.join import Finding
     from msmq.server.config import load
 
@@ -91,7 +91,7 @@ def everything(ctx: typer.Context, file: Path, here: Joining) -> Iterator[Findin
 
 
 def _host(ctx: typer.Context, config: Config, here: Joining) -> tuple[str, list[Difference]]:
-    """The identifier that the host has, and the differences: of the queue manager if it runs, else from its store."""
+    """The identifier of the host, and the differences, from the queue manager if it runs, else from its store."""
     from msmq.client import Difference, ServerNotAvailableError
     from msmq.manager.differences import differences
     from msmq.server.stored_queues import stored_queues
@@ -118,7 +118,7 @@ def _host(ctx: typer.Context, config: Config, here: Joining) -> tuple[str, list[
 
 
 def _call(ctx: typer.Context, config: Config, action: Callable[[msmq.Connection], Awaitable[T]]) -> T:
-    """Ask the queue manager of a configuration; ``--server`` says where it is if the configuration does not."""
+    """Call the queue manager of a configuration; ``--server`` says where it is if the configuration does not."""
     import asyncio
 
     server = server_of(ctx)

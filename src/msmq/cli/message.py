@@ -1,4 +1,4 @@
-"""``msmq message``: the commands about messages, which also stand alone (``msmq send``)."""
+"""``msmq message``: the commands about messages, which are also commands themselves (``msmq send``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS = (
     ("export", export_import.export, export_import.EXPORT_HELP, "Write messages to a file."),
     ("import", export_import.import_, export_import.IMPORT_HELP, "Send the messages of a file."),
 )
-"""Name, function, help and summary of what is both a command and a command of this group."""
+"""Name, function, help and summary of the commands that exist both in this group and outside it."""
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 app.command("new", help=send.NEW_HELP, short_help="Write a message as JSON.")(send.new)
@@ -25,7 +25,7 @@ app.command("show", help=receive.SHOW_HELP)(receive.show)
 
 
 def register(target: typer.Typer, panel: str | None = None) -> None:
-    """Make the commands commands of ``target``."""
+    """Register the commands with ``target``."""
     for name, function, text, summary in COMMANDS:
         target.command(name, help=text, short_help=summary, rich_help_panel=panel)(function)
 

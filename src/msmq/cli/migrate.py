@@ -1,8 +1,8 @@
 """``msmq migrate``: from an inventory of a Windows host to queues here. The work is imported when it runs.
 
-The inventory is the file that ``packaging/windows/inventory.ps1`` writes. The plan is a script of ordinary commands:
-people read it, change it and run it, as often as they like. The definitions are the same as a document, which ``msmq
-definitions`` compares with what is here and imports.
+The inventory is the file that ``packaging/windows/inventory.ps1`` writes. The plan is a script of ordinary commands,
+which people can read, change and run as often as they like. The definitions are the same in a document, which ``msmq
+definitions`` compares with the queues here and imports.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ RIGHTS: Final = {
     "changequeuepermissions": "change-queue-permissions",
     "takequeueownership": "take-queue-ownership",
 }
-"""What System.Messaging calls a right, in small letters, and what the command line calls it."""
+"""The names of rights in System.Messaging, in lower case, and on the command line."""
 _NO_LIMIT_KB: Final = 0xFFFFFFFF
 _PUBLIC: Final = "a public queue: join the domain first, then create it by its name."
 _PRIVACY: Final = ("none", "optional", "body")
-"""By their numbers."""
+"""Privacy levels by number."""
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The inventory.", show_default=False)]
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
@@ -78,7 +78,7 @@ def definitions_(ctx: typer.Context, file: _File) -> None:
 
 
 def _made(ctx: typer.Context, file: Path, make: Callable[[dict[str, Any]], T]) -> T:
-    """What is made of the inventory in a file."""
+    """Make something of the inventory in a file."""
     try:
         return make(read(file.read_bytes()))
     except OSError as error:
@@ -90,14 +90,15 @@ def _made(ctx: typer.Context, file: Path, make: Callable[[dict[str, Any]], T]) -
 
 
 def read(content: bytes) -> dict[str, Any]:
-    """An inventory from its file. PowerShell 5 writes UTF-16 where its output is redirected, newer ones UTF-8."""
+    """Read an inventory from its file. PowerShell 5 writes UTF-16 when its output is redirected, newer versions
+    UTF-8."""
     is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     inventory: dict[str, Any] = json.loads(content.decode("utf-16" if is_wide else "utf-8-sig"))
     return inventory
 
 
 def commands(inventory: dict[str, Any]) -> Iterator[str]:
-    """The script, line by line."""
+    """The lines of the script."""
     queues = inventory["queues"]
     yield "#!/bin/sh"
     yield f"# Queues of {_comment(inventory['computer'])}: {len(queues)} of them. Read it, change it, run it."
@@ -140,7 +141,7 @@ def _right(path: str, entry: dict[str, Any]) -> Iterator[str]:
 
 
 def definitions(inventory: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The document, and what is not in it."""
+    """The document, and what was left out of it."""
     queues, left_out = [], []
     for queue in inventory["queues"]:
         path = _private_path(queue)
@@ -168,7 +169,7 @@ def definitions(inventory: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _access_list(entries: list[dict[str, Any]]) -> str:
-    """An access list in SDDL, what is denied first, as Windows keeps it, and written as exports write it."""
+    """An access list in SDDL, in the form that exports have, with denials first as in Windows."""
     from msmq.cli.access import rights_of
     from msmq.security.sddl import format_sddl, parse_sddl
 
@@ -182,7 +183,7 @@ def _access_list(entries: list[dict[str, Any]]) -> str:
 
 
 def _private_path(queue: dict[str, Any]) -> str | None:
-    """The path of a private queue on this host; None for a public one."""
+    """The path of a private queue on this host, or None for a public queue."""
     name = str(queue["path"]).partition("\\")[2]
     return f".\\{name}" if name.lower().startswith("private$\\") else None
 
@@ -198,9 +199,10 @@ def _privacy(queue: dict[str, Any]) -> str:
 
 
 def _rights(entry: dict[str, Any]) -> tuple[str, list[str], list[str]]:
-    """Whose an entry is, its rights as the command line calls them, and those that have no equal.
+    """The SID of an entry, its rights by their names on the command line, and those that have no equal.
 
-    Somebody whom the Windows host could not find any more has a name instead of a SID, and no rights here."""
+    An account that the Windows host could no longer find has a name instead of a SID, and gets no rights here.
+    """
     from msmq.cli.access import AccessError, sid_of
 
     asked = [each.strip() for each in str(entry["rights"]).split(",") if each.strip()]
@@ -213,5 +215,5 @@ def _rights(entry: dict[str, Any]) -> tuple[str, list[str], list[str]]:
 
 
 def _comment(text: object) -> str:
-    """A text that cannot leave its comment: the inventory may come from somebody else."""
+    """A text that cannot break out of a comment: the inventory may come from somebody else."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))

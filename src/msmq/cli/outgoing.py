@@ -31,7 +31,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 def shape(info: OutgoingInfo) -> dict[str, object]:
-    """The object of ``--json``."""
+    """The JSON object for an outgoing queue."""
     from msmq.cli.output import plain
 
     shown: dict[str, object] = plain(info)

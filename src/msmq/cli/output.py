@@ -1,4 +1,4 @@
-"""What commands print: tables and sheets for people, JSON lines for programs. Rich is imported when it is used."""
+"""Output of the commands: tables and sheets for people, JSON lines for programs. Rich is imported when it is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: times in ISO 8601, members by name, bytes in hexadecimal, no limit as null."""
+    """A value as JSON can hold it: times in ISO 8601, enumeration members by name, bytes in hexadecimal, no limit as
+    null."""
     if is_dataclass(value) and not isinstance(value, type):
         given = {entry.name: getattr(value, entry.name) for entry in fields(value)}
         return {
@@ -46,25 +47,25 @@ def plain(value: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line. Labels and names of messages are UTF-16 of strangers, and half of a surrogate pair in
-    them, which UTF-8 cannot hold, is written as JSON escapes it."""
+    """Print one object on one line. Labels and names in messages are UTF-16 from strangers: half of a surrogate pair,
+    which UTF-8 cannot hold, is written as a JSON escape."""
     text = json.dumps(plain(value), ensure_ascii=False)
     print(_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text), flush=True)
 
 
 def clean(text: str) -> str:
-    """Text from elsewhere without what a terminal would obey."""
+    """Replace the control characters in a text from elsewhere, which a terminal would obey."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
 
 
 def one_line(text: str, longest: int = 60) -> str:
-    """The beginning of a text, for a table."""
+    """The beginning of a text in one line, for a table."""
     line = clean(" ".join(text.split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The terminal, or a file with room enough for a row of a table."""
+    """The terminal, or a file with room for a wide table."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -73,7 +74,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows with a title over each column; numbers stand on the right, with commas."""
+    """Print rows with a title over each column; numbers are aligned right, with commas."""
     from rich.table import Table
 
     given = [list(row) for row in rows]
@@ -97,7 +98,7 @@ def cell(value: Any) -> str:
 
 
 def print_sheet(rows: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one pair per line."""
+    """Print names and values, one pair per line."""
     given = [(name, cell(value)) for name, value in rows]
     width = max((len(name) for name, _ in given), default=0)
     for name, text in given:
@@ -105,7 +106,7 @@ def print_sheet(rows: Iterable[tuple[str, Any]]) -> None:
 
 
 def print_properties(found: Sequence[PropertyValue], as_json: bool) -> None:
-    """Properties of MS-MQMQ 2.3, each element of a vector on a line of its own."""
+    """Print properties of MS-MQMQ 2.3, each element of a vector on its own line."""
     if as_json:
         for given in found:
             print_json(given)
@@ -121,7 +122,7 @@ def limit(kilobytes: int) -> str:
 
 
 def size(number: int) -> str:
-    """Bytes as people read them."""
+    """A number of bytes with a unit."""
     amount = float(number)
     for unit in ("B", "KB", "MB", "GB"):
         if amount < 1024 or unit == "GB":
@@ -131,5 +132,5 @@ def size(number: int) -> str:
 
 
 def several(number: int, what: str) -> str:
-    """1 message, 2 messages."""
+    """A number with its noun: 1 message, 2 messages."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,4 +1,4 @@
-"""``msmq ping``: is a queue manager there? The work is imported when it runs."""
+"""``msmq ping``: test whether a queue manager can be reached. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELP = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How one of the two went."""
+    """The result of the ping or of the session."""
 
     answered: bool
     detail: str
@@ -92,7 +92,7 @@ async def _by_datagram(host: str, port: int, timeout_s: float) -> Reply:
 
 
 async def _by_session(host: str, port: int, timeout_s: float) -> Reply:
-    """Open a session as a queue manager without a name would, and hang up."""
+    """Open a session like a queue manager without a name, and close it."""
     import asyncio
     import os
     from time import perf_counter

@@ -72,7 +72,7 @@ app = typer.Typer(name="pipeline", help=HELP, no_args_is_help=True)
 
 
 class Body(StrEnum):
-    """Ways to show a body."""
+    """The ways to show a body."""
 
     BYTES = "bytes"
     TEXT = "text"
@@ -82,7 +82,7 @@ class Body(StrEnum):
 
 
 class Form(StrEnum):
-    """Formats of an archive."""
+    """The formats of an archive."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -111,12 +111,12 @@ Where = Annotated[str, typer.Option("--where", help="Which messages: a condition
 
 _APP_NAME: Final = "msmq pipeline"
 _ENDING_S: Final = 2.0
-"""How long a virtual machine may take to be gone that does not answer any more."""
+"""How long to wait for a virtual machine that no longer answers to end."""
 
 
 def _use_this_python(master: str | None) -> None:
-    """Have a Spark on this computer run the Python that runs this: the ``python3`` that it would look for may be one
-    without the package. Elsewhere, and where somebody has said so, another one is right."""
+    """Have Spark on this computer use this Python: the ``python3`` that it would look for may lack the package. On a
+    cluster, and where the user has chosen, another one is right."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted and (master is None or master.startswith("local")):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -124,7 +124,7 @@ def _use_this_python(master: str | None) -> None:
 
 @contextmanager
 def _working(master: str | None) -> Iterator[SparkSession]:
-    """Spark, and what goes wrong in one line."""
+    """Open a Spark session, and report errors in one line."""
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -154,8 +154,8 @@ def _working(master: str | None) -> Iterator[SparkSession]:
 
 
 def _ended() -> str | None:
-    """What to say when Spark's virtual machine is not there any more; None while it runs. All that is known here is
-    that nobody answers, and the machine may have said nothing in its last moments."""
+    """The message if Spark's virtual machine has ended, or None while it runs. It is only known that the machine does
+    not answer, and it may have ended without a word."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
@@ -176,7 +176,7 @@ def _ended() -> str | None:
 def _options(
     ctx: typer.Context, server: str | None, given: list[str] | None, **others: Any
 ) -> dict[str, str]:
-    """Options of the data source; those with a name of their own go before others."""
+    """The options of the data source; those that have an option of their own here take precedence."""
     found: dict[str, str] = {}
     for text in given or ():
         name, sign, value = text.partition("=")
@@ -238,7 +238,7 @@ def archive(
 
 
 def _follow(query: StreamingQuery) -> int:
-    """Tell of each batch until the query ends; Ctrl-C ends it. Gives how many messages there were."""
+    """Report each batch until the query ends or Ctrl-C stops it. Returns how many messages there were."""
     rows, seen = 0, -1
     try:
         while True:
@@ -282,7 +282,7 @@ def replay(
         sent = work(
             messages,
             options,
-            name=json.dumps([Archive(folder, spark).identifier, where, queue]),  # however its path is written
+            name=json.dumps([Archive(folder, spark).identifier, where, queue]),  # the same for any path
             rate=rate,
             again=again,
             progress=lambda done: _say(f"{done:,} of {total:,}"),
@@ -348,7 +348,7 @@ def decode(
 
 
 def _keep(table: DataFrame, path: str, what: str, as_json: bool) -> None:
-    """Write a table, and tell how much is in it."""
+    """Write a table and print its size."""
     table.write.mode("overwrite").parquet(path)
     counts = table.sparkSession.read.parquet(path).selectExpr("count(*)", "count(error)").first()
     assert counts is not None
@@ -363,7 +363,7 @@ def _keep(table: DataFrame, path: str, what: str, as_json: bool) -> None:
 def script() -> None:
     from importlib.util import find_spec
 
-    found = find_spec("pyspark_msmq")  # which is not imported: that would take Spark
+    found = find_spec("pyspark_msmq")  # not imported, which would need Spark
     assert found is not None
     assert found.origin is not None
     print(Path(found.origin).with_name("submit.py"))

@@ -1,4 +1,4 @@
-"""``msmq queue``: look after the queues of a queue manager. The work is imported when it runs."""
+"""``msmq queue``: create, show, change and delete queues. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ app.add_typer(acl, name="acl")
 
 
 class Privacy(StrEnum):
-    """Whether bodies must come encrypted."""
+    """Whether bodies must be encrypted."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -139,7 +139,7 @@ def _settings(
 
 
 def kilobytes(ctx: typer.Context, text: str) -> int:
-    """A limit as the command line writes it."""
+    """Read a limit from the command line, in kilobytes."""
     import re
 
     from msmq.cli.output import UNLIMITED
@@ -284,7 +284,7 @@ def properties(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> N
 
 
 def _retry_text(info: QueueInfo) -> str:
-    """What becomes of a rejected message, in words."""
+    """What happens to a rejected message, in words."""
     back = f"comes back after {info.retry_delay_ms} ms" if info.retry_delay_ms else "comes back at once"
     if not info.max_deliveries:
         return back

@@ -55,7 +55,7 @@ SHOW_HELP = (
 
 
 class BodyAs(StrEnum):
-    """How bodies are shown: as text or what their type says, as bytes, or by the formatter that wrote them."""
+    """How bodies are shown: as text or as their type says, as bytes, or decoded by the formatter that wrote them."""
 
     AUTO = "auto"
     HEX = "hex"
@@ -92,11 +92,11 @@ _Containing = Annotated[
 
 _MOVED_TOGETHER: Final = 100
 _FETCHED_TOGETHER: Final = 100
-"""A queue manager remembers a thousand rows, and others have some of them."""
+"""The most messages fetched together. A queue manager remembers a thousand rows, some of them for others."""
 
 
 def fits(label: str, contains: str) -> Callable[[ReceivedMessage], bool]:
-    """Whether a message is wanted."""
+    """Make the test for labels and contents of messages."""
     from fnmatch import fnmatchcase
 
     from msmq.client.records import text_of
@@ -118,7 +118,7 @@ def fits(label: str, contains: str) -> Callable[[ReceivedMessage], bool]:
 def print_message(
     message: ReceivedMessage, as_json: bool, *, first: bool = True, body_as: BodyAs = BodyAs.AUTO
 ) -> None:
-    """One message, whole."""
+    """Print a whole message."""
     from msmq.cli.output import cell, clean, print_json
     from msmq.client.records import to_record
 
@@ -163,7 +163,7 @@ def _body_text(message: ReceivedMessage, body_as: BodyAs) -> str:
 
 
 def _value(message: ReceivedMessage, body_as: BodyAs) -> Any:
-    """The body in the types of JSON; None when it is not what it was asked to be read as."""
+    """The body in JSON types, or None if it cannot be read as asked."""
     from msmq.errors import DecodeError
     from msmq.wire.bodies import to_json
 
@@ -176,7 +176,7 @@ def _value(message: ReceivedMessage, body_as: BodyAs) -> Any:
 
 
 def hexadecimal(body: bytes) -> str:
-    """Bytes as a table of sixteen in a row."""
+    """Bytes as a hexadecimal table of sixteen per row."""
     rows = []
     for offset in range(0, len(body), 16):
         row = body[offset : offset + 16]
@@ -226,15 +226,15 @@ def receive(
 
 
 def _most(ctx: typer.Context, count: int | None, everything: bool) -> int:
-    """How many messages are wanted; 0 for all."""
+    """The number of messages to take; 0 for all."""
     if count is not None and everything:
         fail(ctx, "say --count N or --all, not both", MISUSED)
     return 0 if everything else count or 1
 
 
 async def _receive(queue: Queue, count: int, timeout: float | None, as_json: bool, body_as: BodyAs) -> int:
-    """Print, then acknowledge: what nobody saw goes back. Only what is wanted is fetched, for the others would count
-    as given back."""
+    """Print each message, then acknowledge it, so that a message nobody saw goes back. Only the wanted number is
+    fetched, because the others would count as given back."""
     from msmq.errors import IoTimeoutError
 
     done = 0
@@ -251,7 +251,7 @@ async def _receive(queue: Queue, count: int, timeout: float | None, as_json: boo
 
 
 async def _receive_by_id(queue: Queue, ids: list[int], as_json: bool, body_as: BodyAs) -> int:
-    """Print, then keep, as :func:`_receive` does."""
+    """Print each message, then acknowledge it, like :func:`_receive`."""
     for number, lookup_id in enumerate(ids):
         held = await queue.hold_by_id(lookup_id)
         try:
@@ -423,15 +423,15 @@ async def _move_across(mq: msmq.Connection, source: str, ids: list[int], target:
     for lookup_id in ids:
         try:
             await queue.exchange(lookup_id, target, again(await queue.lookup(lookup_id), kind))
-        except MessageNotFoundError:  # somebody else was quicker
+        except MessageNotFoundError:  # another reader was quicker
             continue
         moved += 1
     return moved
 
 
 async def _fetch(mq: msmq.Connection, source: str, ids: list[int], target: str, kind: bool | None) -> int:
-    """Move messages of another host. Each is held there until it was sent here, as a row of its own, and only then
-    removed: whoever is interrupted in between and asks again finds the message there and does not send it twice."""
+    """Move messages from another host. Each is held there until it has been sent here, as a row of its own, and only
+    then removed: if that is interrupted, the next attempt finds the message there and does not send it twice."""
     from msmq.client.records import again
     from msmq.errors import MessageNotFoundError
 
@@ -442,7 +442,7 @@ async def _fetch(mq: msmq.Connection, source: str, ids: list[int], target: str, 
             for lookup_id in ids[start : start + _FETCHED_TOGETHER]:
                 try:
                     held = await cursor.hold_by_id(lookup_id, 0)
-                except MessageNotFoundError:  # somebody else was quicker
+                except MessageNotFoundError:  # another reader was quicker
                     continue
                 name = f"{_root(source)} {held.message.id} {lookup_id} {target.lower()}"
                 rows[lookup_id] = hashlib.sha256(name.encode()).hexdigest()
@@ -453,7 +453,7 @@ async def _fetch(mq: msmq.Connection, source: str, ids: list[int], target: str, 
             for lookup_id, row in rows.items():
                 try:
                     await cursor.look_at(lookup_id, 0)
-                except MessageNotFoundError:  # it is gone there, and will not be asked for again
+                except MessageNotFoundError:  # it is gone there, so its row is no longer needed
                     await mq.queue(target).forget_row(row)
                     moved += 1
     return moved

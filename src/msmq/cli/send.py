@@ -1,4 +1,4 @@
-"""``msmq send`` and ``msmq message new``: writing messages. The work is imported when it runs."""
+"""``msmq send`` and ``msmq message new``: write messages. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEW_HELP = (
 
 
 class AcknowledgeType(StrEnum):
-    """The eight types of Send-MsmqQueue."""
+    """The eight acknowledge types of Send-MsmqQueue."""
 
     NONE = "none"
     POSITIVE_ARRIVAL = "positive-arrival"
@@ -120,7 +120,7 @@ def _delivery(ctx: typer.Context, express: bool, recoverable: bool, transactiona
 def _bodies(
     ctx: typer.Context, source: str | None, body: str | None, file: Path | None, lines: bool
 ) -> Iterator[str | bytes]:
-    """The bodies to send: one, or one for each line."""
+    """The bodies to send: one, or one per line."""
     if source not in (None, "-"):
         fail(ctx, f"{source!r} is no body: write --body TEXT, --file FILE, or - for standard input", MISUSED)
     if sum((source is not None, body is not None, file is not None)) > 1:
@@ -229,7 +229,7 @@ _CHUNK: Final = 1024
 async def _send(
     mq: msmq.Connection, queue: str, messages: Iterator[Message], count: int, as_json: bool
 ) -> int:
-    """Send everything, in order and in chunks: what comes slowly from a pipe is sent as it comes."""
+    """Send all messages in order, in chunks; what comes slowly from a pipe is sent as it comes."""
     target = mq.queue(queue)
     sent = 0
     for message in messages:

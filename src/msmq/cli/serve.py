@@ -106,7 +106,7 @@ def serve(
 
 
 def _quick_loop() -> Callable[[], AbstractEventLoop] | None:
-    """The loop of uvloop, which does the same in less time, where there is one."""
+    """The event loop of uvloop, which is quicker, if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -126,7 +126,7 @@ def _settings(
     allow_anonymous: bool,
     shared: dict[str, Any],
 ) -> Config:
-    """The file, on top of it what the environment says, and on top of both what the command line says."""
+    """The settings of the file, overridden by the environment, and both overridden by the command line."""
     import os
     from dataclasses import replace
 
@@ -153,7 +153,7 @@ def _settings(
 
 
 def _channel(config: ApiConfig, given: list[str] | None) -> ApiConfig:
-    """Where applications connect: as the command line says, else as the file says, else the usual socket."""
+    """The channel's addresses: from the command line, else from the file, else the usual socket."""
     from dataclasses import replace
 
     from msmq.api.addresses import usual_address
@@ -166,7 +166,8 @@ def _channel(config: ApiConfig, given: list[str] | None) -> ApiConfig:
 
 
 def _without_taken_socket(config: Config) -> Config:
-    """The usual socket belongs to the first queue manager of this user; another one runs without."""
+    """Disable the channel if it would be at the usual socket, and another queue manager of this user serves that
+    already."""
     from dataclasses import replace
 
     from msmq.api import inherited
@@ -188,7 +189,7 @@ def _without_taken_socket(config: Config) -> Config:
 
 
 async def _run(settings: Callable[[], Config]) -> bool:
-    """Serve until a signal comes; gives whether the disk failed."""
+    """Serve until a signal comes. Returns whether the disk failed."""
     from msmq.server.daemon import Daemon, tune_process
     from msmq.server.logs import set_up
     from msmq.server.readiness import notify, patience
@@ -213,15 +214,13 @@ async def _run(settings: Callable[[], Config]) -> bool:
 
 
 async def _run_instance(config: Config, settings: Callable[[], Config]) -> bool:
-    """Lead and wait in turn until a signal comes; gives whether something failed."""
+    """Lead and wait in turn until a signal comes. Returns whether something failed."""
     from msmq.api import inherited
     from msmq.server.available import Availability
     from msmq.server.config import ConfigError
     from msmq.server.readiness import notify
 
-    if (
-        inherited.are_there()
-    ):  # who connects to an instance that waits would wait too, and not go to the leader
+    if inherited.are_there():  # a client of a waiting instance would wait too, instead of going to the leader
         raise ConfigError(
             "With --store the doors are open only while this instance leads: start it without a socket unit."
         )
@@ -238,7 +237,7 @@ async def _run_instance(config: Config, settings: Callable[[], Config]) -> bool:
 
 
 class _Turns:
-    """What an instance says when it leads and when it waits; it has a console while it leads."""
+    """Reports whether an instance leads or waits, and runs a console while it leads."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -283,8 +282,8 @@ def _say_ready(daemon: Daemon, console: str = "") -> None:
 
 
 def _console(config: Config, daemon: Daemon) -> tuple[Supervisor, str] | None:
-    """The console and its address. It needs the channel, and what the extra `web` installs; a queue manager is no worse
-    without it, so whatever is missing is said and no more."""
+    """Open the console; returns it with its address. It needs the channel and the packages of the extra `web`. If
+    something is missing that is reported, and the queue manager runs without a console."""
     import logging
     from importlib.util import find_spec
 
@@ -321,7 +320,8 @@ def _console(config: Config, daemon: Daemon) -> tuple[Supervisor, str] | None:
 def _heed_signals(
     stopping: Event, running: Callable[[], Daemon | None], settings: Callable[[], Config]
 ) -> None:
-    """Stop when asked to, reload on SIGHUP. Windows' loops know no signals, and Windows no SIGHUP."""
+    """Stop on SIGTERM and SIGINT, reload on SIGHUP. Event loops on Windows have no signal handlers, and Windows no
+    SIGHUP."""
     import asyncio
     import signal
 
@@ -336,7 +336,7 @@ def _heed_signals(
 
 
 def _reload(running: Callable[[], Daemon | None], settings: Callable[[], Config]) -> None:
-    """SIGHUP: read the configuration again. A file that cannot be used changes nothing."""
+    """Handle SIGHUP: read the configuration again. An unusable file changes nothing."""
     import logging
 
     from msmq.errors import MsmqError

@@ -1,4 +1,4 @@
-"""``msmq directory site`` and ``msmq directory link``: the topology of an enterprise."""
+"""``msmq directory site`` and ``msmq directory link``: change the topology of an enterprise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``msmq store``: look after the durable store of a queue manager. The work is imported when it runs."""
+"""``msmq store``: inspect, check and compact the store of a queue manager. The work is imported when it runs."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def compact(directory: _Directory, as_json: _Json = False) -> None:
 
 
 def _compact(directory: Path, told: TextIO) -> int:
-    """Start the queue manager of a store, which alone knows what is needed, and have the log rewritten. Gives in how
-    many places something was damaged."""
+    """Start the queue manager of a store, which alone knows what is still needed, and rewrite the log. Returns the
+    number of damaged places."""
     from msmq.manager.core import Environment
     from msmq.manager.initialization import Identity
     from msmq.manager.queue_manager import QueueManager
@@ -111,7 +111,7 @@ def _compact(directory: Path, told: TextIO) -> int:
         raise NotAStoreError(f"{directory} is not a store: it has no FORMAT file.")
 
     def identity() -> Identity:
-        """Whoever it was."""
+        """The identity that the store's queue manager had."""
         core, record = manager.core, manager.core.record
         if not record.computer_name:
             raise NotAStoreError(f"{directory} holds no queue manager.")

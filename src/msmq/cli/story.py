@@ -1,4 +1,5 @@
-"""Who asks and who answers. Captures show it by direction; bare packets are matched with what came before."""
+"""Finding out which packets are requests and which are responses: in captures by direction, otherwise by matching them
+with earlier packets."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _REMEMBERED: Final = 1024
 
 
 class Story:
-    """Remembers unanswered requests, no more than a bounded number of them."""
+    """Remembers a bounded number of unanswered requests."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -32,7 +33,7 @@ class Story:
         return Role.UNKNOWN
 
     def _pair(self, kind: str, mark: int) -> Role:
-        """The second packet with the same mark answers the first."""
+        """The role of a packet: the second one with the same mark answers the first."""
         key = (kind, mark)
         if key in self._asked:
             del self._asked[key]

@@ -1,4 +1,4 @@
-"""``msmq token``: who is let in by TCP. The work is imported when it runs."""
+"""``msmq token``: tokens that let applications in by TCP. The work is imported when it runs."""
 
 from __future__ import annotations
 

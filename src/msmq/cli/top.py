@@ -45,7 +45,7 @@ def top(
 
 
 def rates(before: Statistics, now: Statistics) -> dict[str, tuple[float, float]]:
-    """Messages that came to each queue and left it, per second; the empty name is the whole computer."""
+    """Messages per second that came to each queue and left it; the empty name stands for the whole computer."""
     seconds = max((now.time - before.time).total_seconds(), 0.001)
     was = {queue.path: queue for queue in before.queues}
     found = {
@@ -74,7 +74,7 @@ def _print(name: str, before: Statistics, now: Statistics, as_json: bool) -> Non
 
 
 def figures(name: str, before: Statistics, now: Statistics) -> dict[str, Any]:
-    """The object of ``--json``."""
+    """The object for ``--json``."""
     from msmq.cli.output import plain
 
     rate = rates(before, now)
@@ -90,7 +90,7 @@ def figures(name: str, before: Statistics, now: Statistics) -> dict[str, Any]:
 
 
 def view(name: str, before: Statistics, now: Statistics) -> Group:
-    """The screen."""
+    """The contents of the screen."""
     from rich.console import Group
 
     from msmq.cli.output import cell, several, size

@@ -1,4 +1,4 @@
-"""Read and send without a queue manager of one's own: straight to the host that has the queue.
+"""Read and send without a local queue manager, directly at the host that has the queue.
 
 ::
 

@@ -1,4 +1,4 @@
-"""One queue of another host, open for reading as long as a block lasts."""
+"""Opening a queue of another host for the duration of a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.names import DirectName, parse_format_name
 
 
 def host_of(name: str) -> str:
-    """The host that a direct format name leads to; other names do not tell."""
+    """The host in a direct format name. Raises an error for other names, which do not tell."""
     parsed = parse_format_name(without_label(name))
     if not isinstance(parsed, DirectName):
         raise UnsupportedFormatnameOperationError(f"{name} does not say which host has the queue; give it.")
@@ -36,9 +36,9 @@ async def reading(
     caller: Caller | None = None,
     target_name: str | None = None,
 ) -> AsyncIterator[RemoteQueue]:
-    """Open a queue by its format name. Without ``host`` it is the one in the name, without ``port`` the endpoint mapper
-    of the host is asked. ``target_name`` is the host as its Kerberos principal names it, for one that is reached by its
-    address. See `RemoteHost.connect` and `RemoteHost.open` for the rest."""
+    """Open a queue by its format name. ``host`` is by default the one in the name; without ``port`` the endpoint
+    mapper of the host is asked. ``target_name`` is the host in its Kerberos principal, for a host that is reached by
+    its address. See `RemoteHost.connect` and `RemoteHost.open` for the other parameters."""
     name = without_label(name)
     async with await RemoteHost.connect(
         host or host_of(name), port, credentials, levels=levels, caller=caller, target_name=target_name

@@ -1,15 +1,14 @@
-"""Sending straight to the host that has the queue, over a transfer session of our own (MS-MQQB).
+"""Sending directly to the host that has the queue, over our own transfer session (MS-MQQB).
 
-There is no queue manager here that would keep a message and try again, so the sender learns what became of it: the
-host has it, on its disk if it is recoverable, or nobody knows, because the session ended before it said so. Whoever
-sends such a message again may send it twice; the same packet, which keeps its identifier, is then known to the host as
-the same message only if it is still on its way there. Whether the queue took it is told, as always, by an
-acknowledgment to an administration queue.
+No queue manager keeps a message here and tries again, so the sender is told its outcome: the host has it, on its disk
+if it is recoverable, or the outcome is unknown, because the session ended before the host acknowledged it. Sending
+such a message again may duplicate it: each send makes a new message with an identifier of its own. Whether the queue
+accepted a message is told, as always, by an acknowledgment to an administration queue.
 
-Transactional messages are a transaction of one message each. They have places in a sequence of their own for each
-queue, which the host keeps: they are in the queue once and in the order in which they were sent, and the host says so
-with an OrderAck. The sequence lives as long as the session and is kept nowhere else. A sender that dies cannot take it
-up again: whoever sends what was in doubt once more, with a new sender, sends a new message.
+Transactional messages are transactions of one message each. They are numbered in a sequence for each queue, which the
+host keeps track of: they arrive in the queue once and in the order in which they were sent, and the host confirms that
+with an OrderAck. The sequence lasts as long as the session and is stored nowhere. A sender that dies cannot continue
+it: sending a message of unknown outcome again, with a new sender, sends a new message.
 """
 
 from __future__ import annotations
@@ -43,36 +42,36 @@ from msmq.wire.packets import FinalAckBody, OrderAckBody, is_for_order_queue
 
 PORT: Final = 1801
 _TRANSACTIONS: Final = 1 << 20
-"""As many transactions as a packet can tell apart."""
+"""The number of transactions that packets can distinguish."""
 
 
 class Outcome(Enum):
-    """What is known of a message that was sent."""
+    """What is known about a message after it was sent."""
 
     DELIVERED = "the host has it"
     REFUSED = "the host did not take it: its queue is not there, full, or not for us"
-    """Only told of transactional messages that ask for it (``final_ack_required``)."""
+    """Only told for transactional messages that ask for it (``final_ack_required``)."""
     UNKNOWN = "the session ended before the host said that it has it"
 
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """A message on its way."""
+    """A message that has not been settled yet."""
 
     packet: bytes
     ordinal: int
     answer: asyncio.Future[Outcome]
     stream: OrderSender[_Parcel] | None = None
     number: int = 0
-    """Its place in the stream, if it is transactional."""
+    """Its number in the stream, if it is transactional."""
 
 
 class DirectSender(asyncio.Protocol):
-    """A session with one host. Made by `sending`."""
+    """A session with one host, made by `sending`."""
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
-        """The queue manager that our messages say they come from."""
+        """The identifier of the queue manager that our messages name as their source."""
         self._session: Session[_Parcel] = Session(Role.INITIATOR, SessionConfig(identity), now_ms())
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
@@ -80,13 +79,13 @@ class DirectSender(asyncio.Protocol):
         self._waiting: deque[_Parcel] = deque()
         self._unsettled: dict[int, _Parcel] = {}
         self._number = 0
-        # Seconds above, their fraction below: higher than whatever this identity has used before.
+        # Seconds in the upper half, their fraction in the lower: higher than any number this identity has used before.
         self._sequences: Sequences[_Parcel] = Sequences(int(time.time() * 2**32))
         self._streams: dict[str, OrderSender[_Parcel]] = {}
 
     async def send(self, message: Message) -> Outcome:
-        """Send one message and wait until the host has it. Many may be sent at once; they arrive in their order. It is
-        transactional if it has a ``transaction_identifier``, whatever that is."""
+        """Send a message and wait until the host has it. Messages may be sent concurrently and arrive in order. A
+        message is transactional if it has a ``transaction_identifier``, whatever its value."""
         self._number += 1
         message.identifier = MessageIdentifier(self.identity, self._number)
         message.sent_time = message.sent_time or int(time.time())
@@ -106,7 +105,7 @@ class DirectSender(asyncio.Protocol):
         return await answer
 
     def _place(self, parcel: _Parcel, name: str) -> None:
-        """Give a transactional message its place behind the others for its queue."""
+        """Give a transactional message its number in the sequence of its queue."""
         stream = self._streams.get(name.lower())
         if stream is None:
             stream = OrderSender(self._sequences, TimerSettings().resend_timer_table_s, now_ms())
@@ -121,7 +120,7 @@ class DirectSender(asyncio.Protocol):
     def close(self) -> None:
         self._dispatch(self._session.close(now_ms()))
 
-    # What asyncio says
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -141,7 +140,7 @@ class DirectSender(asyncio.Protocol):
             self._waiting.extend(stream.handle_timer(now_ms()))
         self._dispatch(self._session.handle_timer(now_ms()))
 
-    # What the host says
+    # Packets from the host
 
     def _dispatch(self, events: list[Event[_Parcel]]) -> None:
         for event in events:
@@ -158,15 +157,16 @@ class DirectSender(asyncio.Protocol):
         self._flush()
 
     def _has_arrived(self, parcel: _Parcel) -> None:
-        """The host has the bytes; of a transactional message the OrderAck decides, which may have come before."""
+        """The host has the message. A transactional one is delivered only with its OrderAck, which may have come
+        before."""
         if parcel.stream is None:
             self._settle([parcel], Outcome.DELIVERED)
         else:
             self._settle(parcel.stream.received_session_ack(parcel.number).done, Outcome.DELIVERED)
 
     def _receive(self, event: MessagesReceived) -> None:
-        """Other acknowledgments are for our queues, of which there are none: they are not taken, and come back to
-        nobody."""
+        """Process order and final acknowledgments. Other messages are for queues, of which there are none here, and
+        are not acknowledged."""
         try:
             messages = event.messages.messages
             for message in filter(is_for_order_queue, messages):
@@ -178,7 +178,7 @@ class DirectSender(asyncio.Protocol):
             self._session.stored(event.first_recoverable, event.recoverables, now_ms())
 
     def _hear(self, message: UserMessage) -> None:
-        """What the host says about transactional messages."""
+        """Process an acknowledgment of transactional messages."""
         said = order_acknowledgment(message)
         if isinstance(said, OrderAckBody):
             found = self._sequences.order_ack(said, now_ms())
@@ -215,7 +215,7 @@ class DirectSender(asyncio.Protocol):
             packet, stream = parcel.packet, parcel.stream
             if stream is not None:
                 if stream.token(parcel.number) is not parcel:
-                    continue  # settled while it waited to be sent once more
+                    continue  # settled while it waited to be sent again
                 packet = placed(packet, stream.place(parcel.number))
                 stream.sent(parcel.number, now_ms())
             self._session.send(packet, parcel, now_ms())
@@ -230,8 +230,8 @@ class DirectSender(asyncio.Protocol):
 async def sending(
     host: str, port: int = PORT, *, identity: bytes | None = None, timeout_s: float = 60
 ) -> AsyncIterator[DirectSender]:
-    """A session with ``host`` as long as the block lasts. ``identity`` is what messages name as their origin, a new one
-    each time when it is not given."""
+    """Open a session with ``host`` for the duration of a block. Messages name ``identity`` as their source; by default
+    it is a new one each time."""
     sender = DirectSender(identity or uuid.uuid4().bytes_le)
     try:
         async with asyncio.timeout(timeout_s):
@@ -257,9 +257,9 @@ async def send(
     port: int = PORT,
     **properties: Any,
 ) -> Outcome:
-    """Send one message to the queue of a direct format name; ``properties`` are those of
-    `msmq.manager.messages.message.Message`. Queues for transactions take ``transactional`` messages only, and other
-    queues none of them."""
+    """Send a message to the queue of a direct format name; ``properties`` are those of
+    `msmq.manager.messages.message.Message`. Transactional queues accept only ``transactional`` messages, and other
+    queues only others."""
     name = without_label(name)
     if transactional:
         properties.setdefault("transaction_identifier", 1)

@@ -1,8 +1,7 @@
 """The directory of a queue manager in a domain: MS-MQDSSM behind :class:`msmq.manager.directory.Directory`.
 
-Calls block until the domain controller has answered; :mod:`msmq.directory.threads` is for event loops. They may come
-from several threads. No call raises: what went wrong is its result, and ``last_failure`` says it in words, to the
-thread that asked.
+Calls block until the domain controller has answered; :mod:`msmq.directory.threads` is for event loops. Any thread may
+make them. No call raises: a failure is a result, and ``last_failure`` explains it to the thread that made the call.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _T = TypeVar("_T")
 
 
 class ActiveDirectory:
-    """The events of MS-MQDSSM 3.1.6. Call :meth:`initialize` first; it is repeated by itself after an outage."""
+    """The events of MS-MQDSSM 3.1.6. Call :meth:`initialize` first; after an outage it is repeated automatically."""
 
     def __init__(self, settings: Settings, observe: Observer | None = None) -> None:
-        """``observe`` is shown every LDAP message that is sent."""
+        """``observe`` is called with every LDAP message that is sent."""
         self.connection = CachedConnection(settings, observe)
         self.objects = Objects(self.connection)
         converter = Converter(self.objects)
@@ -48,22 +47,22 @@ class ActiveDirectory:
 
     @property
     def last_failure(self) -> str:
-        """Why the last operation of this thread failed, in the server's own words."""
+        """Why the last operation of this thread failed, in the server's words."""
         return getattr(self._told, "failure", "")
 
     def initialize(self) -> bool:
-        """Find the directory's naming contexts; whether it could be reached."""
+        """Find the directory's naming contexts. Returns whether the directory could be reached."""
         self.objects.initialize()
         return bool(self.objects.configuration_naming_context)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the connection between operations. Who runs for long does; a single command need not."""
+        """Keep the connection open between operations. Long-running processes do; a single command need not."""
         with self.objects.held():
             yield
 
     def attempt(self, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
-        """Anything that may fail, with its failure as the result."""
+        """Perform an operation and return its failure as its result."""
         try:
             return DirectoryResult.SUCCESS, operation()
         except DirectoryFailure as failure:
@@ -74,7 +73,7 @@ class ActiveDirectory:
             return DirectoryResult.GENERIC_ERROR, None
 
     def _about(self, computer: str, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
-        """Like :meth:`attempt`, for an object of a computer whose account may be somewhere else than expected."""
+        """Like :meth:`attempt`, for an object of a computer whose account may be elsewhere than expected."""
 
         def perform() -> _T:
             try:
@@ -92,8 +91,8 @@ class ActiveDirectory:
     def create(
         self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
     ) -> tuple[DirectoryResult, bytes | None]:
-        """Create Directory Object. It is made in the name the connection was bound with; ``caller`` is whom it
-        will belong to."""
+        """Create Directory Object, with the rights of the account that the connection is bound as; ``caller`` will own
+        the object."""
         return self._about(
             computer_of(item.attributes), lambda: self.creating.create(item, attributes, caller)
         )
@@ -135,12 +134,12 @@ class ActiveDirectory:
         return self.attempt(lambda: self.reading.end(query))[0]
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
-        """All public queues of a computer, in one paged search below its queue manager."""
+        """All public queues of a computer, from one paged search below its queue manager."""
         result, found = self._about(computer, lambda: self.reading.queues_of(computer))
         return result, found or ()
 
     def computer_sid(self, computer: str) -> Sid | None:
-        """The account of a computer; None when it cannot be had."""
+        """The SID of a computer's account, or None if it cannot be found."""
         found = self._about(
             computer,
             lambda: self.objects.get(self.objects.names.computer(computer), b"", ["objectSid"])["objectSid"],
@@ -148,7 +147,7 @@ class ActiveDirectory:
         return Sid.decode(found[0]) if found else None
 
     def changes(self, mark: Mark | None) -> tuple[DirectoryResult, Changed | None]:
-        """What has changed behind a mark, see :mod:`msmq.directory.changes`."""
+        """What has changed since a mark, see :mod:`msmq.directory.changes`."""
         return self.attempt(lambda: self._changes.since(mark))
 
     # --- names ----------------------------------------------------------------------------------------------
@@ -156,6 +155,6 @@ class ActiveDirectory:
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None
     ) -> tuple[DirectoryResult, Sequence[str]]:
-        """Resolve Distribution List; ``domain`` is where the list is kept, which its identifier tells as well."""
+        """Resolve Distribution List. ``domain``, which holds the list, is not needed: the identifier is enough."""
         result, members = self.attempt(lambda: self.resolving.distribution_list(guid))
         return result, members or ()

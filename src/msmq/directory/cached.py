@@ -1,18 +1,18 @@
-"""A directory for an event loop and a queue manager that is synchronous: nobody waits for the network.
+"""A directory for an event loop and a synchronous queue manager, in which nobody waits for the network.
 
-The queue manager asks its directory in the middle of an event and wants the answer at once. So answers come from
+The queue manager asks its directory in the middle of an event and needs the answer at once. So answers come from
 memory. What is not there is looked up in a thread, in one of two ways:
 
-* Whoever *can* wait, such as a call of an application, says so with :meth:`CachedDirectory.ask`. A question without an
+* A caller that can wait, such as a call of an application, uses :meth:`CachedDirectory.ask`. A question without an
   answer then ends the call with :class:`Unanswered`; the answer is fetched, and the call is made again from its
   beginning and finds it. This works because the queue manager asks before it changes anything. A request that changes
   the directory is sent once, and its result is there when the call is made again.
-* Whoever cannot wait gets what is remembered, however old, and GenericError if that is nothing. The answer is fetched
-  meanwhile; :meth:`knows` and :meth:`load` are for those who rather look first.
+* A caller that cannot wait gets the remembered answer, however old, or GenericError. The answer is fetched
+  meanwhile; :meth:`knows` and :meth:`load` are for callers that want to be sure of an answer first.
 
-An answer is used as it is for a while and then fetched again; while the directory is away it stays. One that was asked
-for before a change of ours and came after it may tell what was before: it is not remembered, and whoever waits for it
-gets a newer one (:class:`msmq.directory.own_changes.OwnChanges`).
+An answer is used for a while and then fetched again; while the directory cannot be reached the old one is used. An
+answer that was requested before a change of ours and came after it may be out of date: it is not remembered, and
+callers that wait for it get a newer one (:class:`msmq.directory.own_changes.OwnChanges`).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from msmq.security.access import Token
 from msmq.security.sid import Sid
 
 FRESH_S: Final = 600
-"""How long an answer is used without asking again: as long as session keys, which depend on it."""
+"""How long an answer is used before it is fetched again: as long as session keys, which depend on it."""
 ABSENT_S: Final = 5
-"""How long the answer is used that there is no such object: it may be made at any moment."""
+"""How long the answer that there is no such object is used: it may be created at any moment."""
 _MOST_ANSWERS: Final = 50_000
 _MOST_REMEMBERED: Final = 1_000
-"""Lists of more queues than that are for whoever asked, and not remembered: there are no ways to be found in them."""
+"""Longer lists of queues are not remembered: they are only for the caller, and routes are not looked up in them."""
 _LISTS: Final = frozenset({"find", "queues"})
-"""Questions about objects of which there may be very many."""
+"""Questions whose answers may hold very many objects."""
 _LOST: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
 """Results that say nothing about the object."""
 
@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 class Question(NamedTuple):
-    """One reading request."""
+    """A request that reads from the directory."""
 
     call: str
     object_class: ObjectClass | None
@@ -76,7 +76,7 @@ class Question(NamedTuple):
 
 
 class Unanswered(CallAgain):
-    """A call needs the directory first: :meth:`CachedDirectory.ask` makes it again."""
+    """A call needs an answer of the directory first; :meth:`CachedDirectory.ask` makes it again."""
 
     def __init__(
         self, key: Hashable, perform: Callable[[], Any] | None = None, item: DirectoryObject | None = None
@@ -85,27 +85,27 @@ class Unanswered(CallAgain):
         self.key = key
         self.perform = perform
         self.item = item
-        """What is changed, if something is."""
+        """The object to change, if the request changes something."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """What a call has learned so far."""
+    """The state of a call that :meth:`CachedDirectory.ask` repeats."""
 
     anew: bool
     number: int
-    """Questions that were asked before it have lower ones."""
+    """Questions asked before the call have lower numbers."""
     left_s: float
     """How long it may still wait for the directory."""
     given: dict[Hashable, Any] = field(default_factory=dict)
-    """Results of changes, and answers."""
+    """Results of its changes, and answers to its questions."""
     changed: list[Hashable] = field(default_factory=list)
     own: set[bytes] = field(default_factory=set)
-    """Identifiers of what it has changed itself: what it read of them before is what it goes on with."""
+    """Identifiers of objects that the call itself has changed; answers about them from before stay valid for it."""
 
 
 class _Heard(NamedTuple):
-    """An answer; changes of ours after ``moment`` may be missing in it."""
+    """An answer. Changes of ours after ``moment`` may be missing in it."""
 
     result: DirectoryResult
     value: Any
@@ -113,7 +113,7 @@ class _Heard(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """A question on its way."""
+    """A question that has been sent to the directory."""
 
     number: int
     task: asyncio.Task[_Heard]
@@ -131,7 +131,7 @@ class _Answer:
 
 
 class DomainDirectory(Directory, ListsQueues, Protocol):
-    """What is remembered: a directory that blocks."""
+    """A directory that blocks, whose answers are remembered."""
 
     def computer_sid(self, computer: str) -> Sid | None: ...
 
@@ -139,8 +139,8 @@ class DomainDirectory(Directory, ListsQueues, Protocol):
 class CachedDirectory:
     """A blocking :class:`Directory` whose answers are remembered.
 
-    It begins by waiting for each answer, which is for the start of a queue manager in a thread; :meth:`go_live` ends
-    that. From then on it belongs to the thread of its event loop.
+    At first it waits for each answer, for the start of a queue manager in a thread, until :meth:`go_live` is called.
+    From then on it belongs to the thread of its event loop.
     """
 
     def __init__(
@@ -162,18 +162,18 @@ class CachedDirectory:
         self._changing: set[asyncio.Task[Any]] = set()
         self._queries = Queries()
         self.changing: Counter[Hashable] = Counter()
-        """Changes by calls that have not ended: the directory may have them, and the host not yet."""
+        """How many unfinished calls change each object: the directory may have the change, and the host not yet."""
         self.last_failure = ""
-        """Why the last change was refused, in the server's own words, and what to do about it."""
+        """Why the last change was refused, in the server's words, and what to do about it."""
         self.lost: Callable[[], None] = lambda: None
-        """Is told when nobody could be reached."""
+        """Called when no controller could be reached."""
 
     def go_live(self) -> None:
-        """The queue manager has started: never wait from now on."""
+        """Stop waiting for answers: the queue manager has started."""
         self._waits = False
 
     async def close(self) -> None:
-        """Let changes that are under way end, and give up the rest."""
+        """Wait for changes under way, and give up everything else."""
         if self._changing:
             await asyncio.wait(self._changing)
         for load in self._loading.values():
@@ -183,13 +183,13 @@ class CachedDirectory:
     # --- waiting --------------------------------------------------------------------------------------------
 
     async def ask(self, call: Callable[[], _T], *, anew: bool = False, limit_s: float = math.inf) -> _T:
-        """Make a call that may need the directory, again and again until every question of it is answered; with
-        ``anew`` no answer from before counts. The call must not change anything before it asks.
+        """Repeat a call that may need the directory until all of its questions are answered. With ``anew``, answers
+        from before do not count. The call must not change anything before it asks.
 
         Raises:
-            NoDsError: it would have waited for longer than ``limit_s`` altogether before it changed anything. Lists of
-                very many objects rightly take their time and are not counted. What is only looked up behind a change,
-                and not in time, is a GenericError to the call.
+            NoDsError: it would have waited longer than ``limit_s`` altogether before it changed anything. Lists of
+                very many objects may take long and are not counted. A look-up after a change that takes too long
+                gives the call a GenericError.
         """
         attempt = _Attempt(anew, next(self._numbers), limit_s)
         try:
@@ -215,42 +215,42 @@ class CachedDirectory:
                     attempt.left_s = max(attempt.left_s - (self._clock() - began_s), patience.LAST_LOOK_S)
         finally:
             self.changing.subtract(attempt.changed)
-            self.changing += Counter()  # without those that nobody changes any more
+            self.changing += Counter()  # drop objects that nobody changes any more
 
     def is_creating(self, item: DirectoryObject) -> bool:
-        """Whether a call of ours is making this object at the moment."""
+        """Whether a call of ours is creating this object at the moment."""
         return ("create", item.object_class, item.attributes.get("pathname")) in self.changing
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False, limit_s: float = math.inf) -> _T:
-        """Like :meth:`ask`, for a call that changes the directory: it goes on to its end when its caller is gone, for
-        half of it would be a queue in the directory that nobody has."""
+        """Like :meth:`ask`, for a call that changes the directory. It runs to its end even if its caller is gone,
+        because half of it might leave a queue in the directory that does not exist."""
         task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew, limit_s=limit_s))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
         return await asyncio.shield(task)
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside everything else, before the end."""
+        """Run some work in the background; :meth:`close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
 
     def knows(self, question: Question) -> bool:
-        """Whether there is an answer, of whatever age."""
+        """Whether there is an answer, however old."""
         return question in self._answers
 
     async def load(self, *questions: Question) -> None:
-        """Have answers to these, as far as they can be had."""
+        """Fetch the answers to these questions, as far as the directory gives them."""
         await asyncio.gather(*(self._load(question) for question in questions))
 
     def deleted_here(self, item: DirectoryObject) -> None:
-        """An object that the directory no longer had is gone here too: no answer from before brings it back."""
+        """Forget an object that the directory no longer has, so that no older answer brings it back."""
         self._has_changed(item, None)
 
     def remembered(
         self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
     ) -> DirectoryObject | None:
-        """What was last heard of an object, while nobody can be asked."""
+        """The last known state of an object, for when the directory cannot be asked."""
         known = self._answers.get(reading(object_class, conditions, attributes))
         if known is None or known.result is not DirectoryResult.SUCCESS:
             return None
@@ -284,8 +284,8 @@ class CachedDirectory:
         return self._clock() - known.at_s < lasts_s
 
     def _load_soon(self, question: Question, after: int = 0) -> asyncio.Task[_Heard]:
-        """One request serves all who ask the same at the same time; whoever wants no answer from before says after
-        which number it must have been asked."""
+        """Fetch the answer to a question, or return the request for it that is under way. ``after`` excludes requests
+        with lower numbers, whose answers might be too old."""
         load = self._loading.get(question)
         if load is None or load.number < after:
             task = asyncio.get_running_loop().create_task(self._fetch(question))
@@ -302,8 +302,8 @@ class CachedDirectory:
         return await asyncio.shield(self._load_soon(question, after))
 
     async def _heard_in_time(self, question: Question, attempt: _Attempt) -> _Heard:
-        """Like :meth:`_heard`, within the time that the call has left. An answer that comes later is remembered for the
-        next one."""
+        """Like :meth:`_heard`, within the time that the call has left. A later answer is remembered for the next
+        call."""
         if question.call in _LISTS:
             return await self._heard(question, attempt)
         began_s = self._clock()
@@ -320,8 +320,8 @@ class CachedDirectory:
             attempt.left_s -= self._clock() - began_s
 
     async def _heard(self, question: Question, attempt: _Attempt) -> _Heard:
-        """An answer for a call; instead of one that was overtaken, a newer one. A list of very many queues is not
-        asked for again because of a few: these are read one by one."""
+        """Get an answer for a call, and a newer one if the last was overtaken by a change. A list of very many queues
+        is not fetched again because of a few changes: the changed queues are read one by one."""
         before: _Heard | None = attempt.given.get(question)
         if before is not None and question.call == "queues":
             overtaken = self._overtaken(question, before, attempt.own)
@@ -356,8 +356,8 @@ class CachedDirectory:
     def _overtaken(
         self, question: Question, heard: _Heard, own: Collection[bytes]
     ) -> frozenset[bytes] | None:
-        """Identifiers of objects that an answer is about and that others here have changed since it was asked for; None
-        if they are too many to tell. Searches are for people and ways, who can do with what was a moment ago."""
+        """Identifiers of objects in an answer that other calls have changed since it was requested, or None if there
+        were too many changes. Searches do not count: people and routing can live with slightly old answers."""
         result, value, moment = heard
         if question.call not in ("read", "queues") or result is not DirectoryResult.SUCCESS:
             return frozenset()
@@ -373,7 +373,7 @@ class CachedDirectory:
         result, value, moment = heard
         if result in _LOST:
             return
-        self._answers.pop(question, None)  # the newest ones are the last ones
+        self._answers.pop(question, None)  # keep the newest answers at the end
         changed = self._own_changes.since(moment)
         if changed is None or any(_is_about(question, value, *each) for each in changed):
             return
@@ -388,7 +388,7 @@ class CachedDirectory:
             del self._answers[next(iter(self._answers))]
 
     def _perform(self, question: Question) -> tuple[DirectoryResult, Any]:
-        """Ask the directory itself, and wait."""
+        """Ask the directory itself, and wait for its answer."""
         call, object_class, conditions, attributes, more = question
         if object_class is None:
             return self.directory.resolve_distribution_list(*more)
@@ -403,24 +403,23 @@ class CachedDirectory:
         return find_all(self.directory, object_class, conditions, attributes, order)
 
     async def run(self, operation: Callable[[], _T]) -> _T:
-        """Something else that waits for the directory, in a thread."""
+        """Run another operation that waits for the directory, in a thread."""
         return await self._threads.run(operation)
 
     def forget(self, classes: Collection[ObjectClass] | None = None) -> None:
-        """Objects of these classes have changed, or of all: what was said about them is asked again. While nobody can
-        be asked it still counts."""
+        """Have answers about objects of these classes, or of all, fetched again. While the directory cannot be reached
+        they are still used."""
         for question, known in self._answers.items():
             if classes is None or question.object_class in classes:
                 known.at_s = -math.inf
 
     def drop(self, question: Question) -> None:
-        """What was answered counts no longer, not even for those who cannot wait: they know better."""
+        """Forget an answer altogether, because the caller knows better."""
         self._answers.pop(question, None)
 
     def _has_changed(self, item: DirectoryObject, done: Any) -> bytes:
-        """We have changed an object, or may have: what was said about it, and which ones there are, counts no longer,
-        nor does what is said now by answers on their way. Gives its identifier, which a new one has from the
-        directory."""
+        """Forget all answers that a change of ours may have outdated, also those on their way. Returns the identifier
+        of the object, which the directory gives to a new one."""
         made = done[1] if isinstance(done, tuple) else None
         identifier: bytes = made or item.attributes.get("identifier") or b""
         self._own_changes.note(item.object_class, identifier)
@@ -432,7 +431,7 @@ class CachedDirectory:
     # --- the directory --------------------------------------------------------------------------------------
 
     def _do(self, call: str, item: DirectoryObject, perform: Callable[[], _T], refused: _T) -> _T:
-        """A change: sent once, by whoever waits for it."""
+        """Request a change. It is sent once, by :meth:`ask`."""
         if self._waits:
             return self._noting(perform)()
         if self._attempt is None:
@@ -447,7 +446,7 @@ class CachedDirectory:
         return done
 
     def _noting(self, perform: Callable[[], _T]) -> Callable[[], _T]:
-        """An operation that leaves behind why it failed."""
+        """Wrap an operation so that the reason of its failure is kept."""
 
         def noted() -> _T:
             done = perform()
@@ -509,7 +508,7 @@ class CachedDirectory:
         return result, found or ()
 
     def computer_sid(self, computer: str) -> Sid | None:
-        """The account of a computer; None when it cannot be had."""
+        """The SID of a computer's account, or None if it cannot be found."""
         sid: Sid | None = self._answer(Question("account", ObjectClass.QUEUE_MANAGER, more=computer))[1]
         return sid
 
@@ -523,18 +522,18 @@ class CachedDirectory:
 def reading(
     object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
 ) -> Question:
-    """The question of Read Directory."""
+    """The question that Read Directory asks."""
     return Question("read", object_class, _frozen(conditions), _frozen(attributes))
 
 
 def _named(question: Question) -> bytes:
-    """The identifier of the object that a question is about, if it names one."""
+    """The identifier of the object that a question names, or b""."""
     conditions = question.conditions or ()
     return next((each.value for each in conditions if each.attribute == "identifier"), b"")
 
 
 def _is_about(question: Question, value: Any, object_class: ObjectClass, identifier: bytes) -> bool:
-    """Whether what was answered may be another thing now that an object was changed."""
+    """Whether a change of an object may have outdated an answer."""
     if question.object_class is not object_class:
         return False
     named = value.attributes.get("identifier") if isinstance(value, DirectoryObject) else None

@@ -1,10 +1,10 @@
-"""What others have changed since the last look, at little cost.
+"""What others have changed since the last look, found with few requests.
 
-Every domain controller numbers its changes (uSNChanged, MS-ADTS 3.1.1.1.9). The root says the highest number; if it is
-the one of the last look nothing has happened, and if not, objects of ours with higher numbers are searched for. Numbers
-are a controller's own: behind another one, or after a restore of its database, everything may have changed. What was
-deleted has no object to be found; links between sites are few enough to be counted, the rest is noticed when it is
-used.
+Every domain controller numbers its changes (uSNChanged, MS-ADTS 3.1.1.1.9). Its root object tells the highest number:
+if that is still the same nothing has happened, otherwise our objects with higher numbers are searched for. Each
+controller has its own numbers, so after a change of controllers, or a restore of the database, everything may have
+changed. Deleted objects cannot be found this way: links between sites are few and simply compared, other deletions are
+noticed when the object is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLACES: Final = (
 
 
 class Mark(NamedTuple):
-    """How far a look has seen."""
+    """The state of the directory at the last look."""
 
     controller: str
     number: int
@@ -36,24 +36,24 @@ class Mark(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What is new behind a mark."""
+    """The changes since a mark."""
 
     mark: Mark
     everything: bool
-    """Nothing is known of what was before: all of it may have changed."""
+    """True if nothing is known about earlier changes, so everything may have changed."""
     classes: frozenset[ObjectClass] = frozenset()
     identifiers: tuple[bytes, ...] = ()
-    """Of queues and queue managers."""
+    """Identifiers of the changed queues and queue managers."""
 
 
 class Changes:
-    """The look."""
+    """Looks for changes."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
 
     def since(self, mark: Mark | None) -> Changed:
-        """What others, or we ourselves, have changed behind a mark."""
+        """What has changed since a mark, by ourselves or others."""
         objects = self.objects
         objects.check()
         with objects.connection.use():

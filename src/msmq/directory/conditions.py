@@ -1,4 +1,4 @@
-"""Conditions as people write them: NAME=VALUE, by the names of the data model."""
+"""Search conditions as people write them: NAME=VALUE, with the names of the data model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _Member = TypeVar("_Member", bound=Enum)
 
 
 class ConditionError(MsmqError):
-    """A condition that makes no sense; the message says why."""
+    """A condition cannot be used; the message says why."""
 
 
 def conditions_of(object_class: ObjectClass, texts: Iterable[str]) -> Filter:
-    """The filter that texts like ``label=Orders`` are.
+    """The filter of texts like ``label=Orders``.
 
     Raises:
-        ConditionError: an attribute that is not there or cannot be searched for, or a value of another kind.
+        ConditionError: an attribute does not exist or cannot be searched for, or a value is of the wrong kind.
     """
     return [_condition(object_class, text) for text in texts]
 

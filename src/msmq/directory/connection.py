@@ -1,15 +1,16 @@
 """One LDAP connection that all operations share (MS-MQDSSM 3.1.1.6, 3.1.6.18, 3.1.6.21).
 
-An operation prepares the connection and shuts it down again; it is made by the first and closed by the last of those
-that overlap. Whoever expects many holds it (:meth:`CachedConnection.hold`), and then a connection that the server has
-ended meanwhile is made anew. Operations may come from several threads: requests take turns.
+An operation prepares the connection and shuts it down again; of operations that overlap, the first opens it and the
+last closes it. Callers that expect many operations hold it (:meth:`CachedConnection.hold`); then a connection that the
+server has closed meanwhile is opened again. Several threads may use it: requests take turns.
 
 No wait is longer than the limits of the settings. The controller that last answered is asked first; one that does not
-answer in time is left for another, and a search is made again there. One that answers, and slowly, is left too if
-another lets us in at once: an operation is several requests, and their waits add up. A search of many objects may take
-longer, while its controller lets others in.
+answer in time is left for another, where a search is repeated. One that answers slowly is left too if another accepts
+us at once, because the waits of an operation's requests add up. A search for many objects may take longer, as long as
+its controller accepts other connections.
 
-Failures are results (:class:`msmq.directory.results.DirectoryFailure`); nothing of ldap3 or Kerberos gets out of here.
+Failures are results (:class:`msmq.directory.results.DirectoryFailure`); no exception of ldap3 or Kerberos leaves this
+module.
 """
 
 from __future__ import annotations
@@ -40,18 +41,16 @@ from msmq.directory.settings import CredentialCache, Keytab, Password, Protectio
 from msmq.manager.directory import DirectoryResult
 
 OWNER_GROUP_DACL: Final = 7
-"""Which parts of a descriptor are read: all but the SACL, for which an ordinary user has no privilege."""
+"""The parts of a descriptor that are read: all but the SACL, for which an ordinary user lacks the privilege."""
 SEARCH_TIME_LIMIT_S: Final = 120
 _SASL_BIND_IN_PROGRESS: Final = 14
 _GIVE_UP_S: Final = 2.0
-"""So long after an attempt to connect that took its time and failed, operations fail at once instead of each waiting
-for itself."""
+"""After a slow failure to connect, operations fail at once for this long, instead of each waiting by itself."""
 _SLOW_S: Final = 0.5
-"""A controller that takes longer for one object is slow: an operation of ten requests would take longer than anybody is
-waited for."""
+"""A controller that takes longer for one object is slow: an operation of ten requests would take too long."""
 _START_TLS: Final = "1.3.6.1.4.1.1466.20037"
 _WAVE: Final = 64
-"""How many requests are sent without waiting for an answer."""
+"""The most requests sent before an answer is awaited."""
 _CONTEXT: Final = (
     spnego.ContextReq.mutual_auth
     | spnego.ContextReq.replay_detect
@@ -60,18 +59,18 @@ _CONTEXT: Final = (
     | spnego.ContextReq.integrity
 )
 
-# The stubs of ldap3 say nothing about this one.
+# The stubs of ldap3 do not declare this one.
 _negotiate: Final[Callable[..., Mapping[str, Any]]] = send_sasl_negotiation
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A request of somebody who waits for its answer."""
+    """A request that a thread waits for."""
 
     request: exchange.Request
     repeatable: bool
     limit_s: float | None
-    """How long it may take while its server works; None for what is answered at once."""
+    """How long it may take while its server works; None for a request that is answered at once."""
     answer: exchange.Answer | None = None
     failure: DirectoryFailure | None = None
 
@@ -81,21 +80,21 @@ class _Job:
 
 
 class CachedConnection:
-    """CachedLDAPConnection: ``handle`` and ``ref_count`` as the specification has them."""
+    """CachedLDAPConnection, with ``handle`` and ``ref_count`` as in the specification."""
 
     def __init__(self, settings: Settings, observe: Observer | None = None) -> None:
         self.settings = settings
         self.handle: ldap3.Connection | None = None
         self.ref_count = 0
         self.last_trouble = ""
-        """Why the last attempt to connect failed, for people."""
+        """Why the last attempt to connect failed, in words."""
         self._observe = observe
         self._lock = threading.RLock()
         self._line = threading.Lock()
         self._jobs: list[_Job] = []
         """Requests that wait for their turn."""
         self._answered = ""
-        """Name of the server that last let us in."""
+        """Name of the server that last accepted us."""
         self._silent: set[str] = set()
         """Names of servers that did not answer; they are asked last."""
         self._discovered: Sequence[Server] = ()
@@ -103,9 +102,9 @@ class CachedConnection:
         self._heard_at = 0.0
         self._is_slow = False
         self._open_lists = 0
-        """Searches whose next page only this connection has."""
+        """The number of open searches, whose next pages only this connection can get."""
         self._server: Server | None = None
-        """Whom the connection leads to."""
+        """The server at the other end."""
 
     # --- the connection -------------------------------------------------------------------------------------
 
@@ -119,7 +118,7 @@ class CachedConnection:
             self.ref_count += 1
 
     def shut_down(self) -> None:
-        """Shut Down an LDAP Connection: the last one closes it."""
+        """Shut Down an LDAP Connection: the last user closes it."""
         with self._lock:
             self.ref_count -= 1
             if self.ref_count == 0:
@@ -127,7 +126,7 @@ class CachedConnection:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """The connection for one operation; without one the operation's result is DirectoryNotConnected."""
+        """Use the connection for one operation, which fails with DirectoryNotConnected if there is none."""
         try:
             self.prepare()
         except DirectoryFailure as failure:
@@ -139,7 +138,7 @@ class CachedConnection:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep the connection open over many operations, and do not mind if there is none at the moment."""
+        """Keep the connection open over many operations, even if it cannot be opened at the moment."""
         with self._lock:
             self.ref_count += 1
         try:
@@ -176,7 +175,7 @@ class CachedConnection:
         return connection
 
     def _in_order(self, servers: Sequence[Server]) -> list[Server]:
-        """The one that last answered first, those that did not answer last."""
+        """The servers to try: the one that last answered first, those that did not answer last."""
         return sorted(
             servers, key=lambda server: (server.name in self._silent, server.name != self._answered)
         )
@@ -189,7 +188,7 @@ class CachedConnection:
                 [partial(self._connect_to, server) for server in servers], limit_s, _discard
             )
         except race.AllFailedError as failed:
-            self._silent.clear()  # nobody is better than the others
+            self._silent.clear()  # none is better than the others
             troubles = [
                 f"{server.name}: {error or f'timed out: no answer within {limit_s:.0f} s'}"
                 for server, error in zip(servers, failed.reasons, strict=True)
@@ -202,7 +201,7 @@ class CachedConnection:
         return connection
 
     def _look_for_a_quicker_one(self) -> None:
-        """Go on with another controller, if one that is not known to be slow or silent lets us in within a moment."""
+        """Change to another controller, if one that is not known to be slow or silent accepts us within a moment."""
         self._is_slow = False
         others = [
             server
@@ -216,7 +215,7 @@ class CachedConnection:
                 [partial(self._connect_to, server) for server in others], race.HEAD_START_S, _discard
             )
         except race.AllFailedError:
-            self._silent.update(server.name for server in others)  # no better, so they are not tried again
+            self._silent.update(server.name for server in others)  # no better, so not tried again
             return
         self._drop()
         self._silent.add(self._answered)
@@ -224,7 +223,7 @@ class CachedConnection:
         self._answered = self._server.name
 
     def _discover(self) -> Sequence[Server]:
-        """What the DNS says; while it does not answer, what it said before."""
+        """Look up the controllers in the DNS; while it does not answer, the last result is used."""
         if not self.settings.domain:
             return ()
         limit_s = self.settings.connect_timeout_s
@@ -241,7 +240,7 @@ class CachedConnection:
         return self._discovered
 
     def _connect_to(self, server: Server) -> ldap3.Connection:
-        """Connect and bind; whatever goes wrong is an OSError that says it in words."""
+        """Connect and bind. Raises OSError with an explanation, whatever goes wrong."""
         try:
             return self._bound_to(server)
         except (LDAPException, SpnegoError) as error:
@@ -249,7 +248,7 @@ class CachedConnection:
         except OSError:
             raise
         except Exception as error:
-            # Kerberos comes in several libraries, each with an error of its own that is none of the above.
+            # There are several Kerberos libraries, each with its own exceptions.
             raise OSError(f"{type(error).__name__}: {error}") from error
 
     def _bound_to(self, server: Server) -> ldap3.Connection:
@@ -281,7 +280,7 @@ class CachedConnection:
         )
         try:
             connection.open(read_server_info=False)
-            # Several small requests go one behind the other, and none waits until the last has been acknowledged.
+            # Do not hold small requests back until the one before has been acknowledged.
             connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if settings.protection in (Protection.TLS, Protection.START_TLS):
                 self._encrypt(connection, server)
@@ -297,8 +296,8 @@ class CachedConnection:
         return connection
 
     def _encrypt(self, connection: Any, server: Server) -> None:
-        """TLS, with a certificate that is the server's and that somebody vouches for. ldap3 would do it too, with
-        functions that Python gives up."""
+        """Start TLS and check the server's certificate. Not left to ldap3, which uses functions that Python has
+        deprecated."""
         if self.settings.protection is Protection.START_TLS and not connection.extended(_START_TLS):
             raise OSError(f"the server refuses TLS: {_reason(connection.result)}")
         authority = self.settings.certificate_authority
@@ -310,7 +309,7 @@ class CachedConnection:
             raise OSError(f"the server refuses us: {_reason(connection.result)}")
 
     def _bind_sealed(self, connection: ldap3.Connection, server: Server) -> None:
-        """GSS-SPNEGO; the server is not believed before it has proved itself, nor without encryption."""
+        """Bind by GSS-SPNEGO. Fails unless the server has proved its identity and agrees to encryption."""
         credential = self.settings.credential
         identity: Any = None
         if isinstance(credential, Password):
@@ -353,7 +352,7 @@ class CachedConnection:
         conditions: str = "(objectClass=*)",
         time_limit_s: int = 0,
     ) -> list[Entry]:
-        """Everything a search finds, page by page if it looks at a subtree; references elsewhere are left alone."""
+        """Everything that a search finds, page by page if it covers a subtree; referrals are ignored."""
         found: list[Entry] = []
         for page in self.pages(
             base, attributes=attributes, subtree=subtree, conditions=conditions, time_limit_s=time_limit_s
@@ -370,7 +369,7 @@ class CachedConnection:
         conditions: str = "(objectClass=*)",
         time_limit_s: int = 0,
     ) -> Iterator[list[Entry]]:
-        """Like :meth:`search`, one page after the other. Whoever takes them keeps the connection meanwhile."""
+        """Like :meth:`search`, page by page. The caller keeps the connection open meanwhile."""
         wanted = {name.lower() for name in attributes}
         controls = (
             security_descriptor_control(sdflags=OWNER_GROUP_DACL) if "ntsecuritydescriptor" in wanted else []
@@ -402,7 +401,7 @@ class CachedConnection:
 
     @contextmanager
     def _list_open(self) -> Iterator[None]:
-        """Stay with this controller while its pages are turned."""
+        """Stay with this controller until all pages of a search are read."""
         with self._line:
             self._open_lists += 1
         try:
@@ -420,7 +419,7 @@ class CachedConnection:
     def replace(
         self, dn: str, attributes: Mapping[str, Sequence[bytes]], *, descriptor_parts: int | None = None
     ) -> None:
-        """Give attributes new values, all or none of them; no value removes an attribute."""
+        """Set attributes, all or none; an attribute without values is removed."""
         controls = []
         if descriptor_parts is not None:
             controls = security_descriptor_control(sdflags=descriptor_parts)
@@ -429,11 +428,11 @@ class CachedConnection:
     def _request(
         self, request: exchange.Request, *, repeatable: bool = False, limit_s: float | None = None
     ) -> exchange.Answer:
-        """One request and its answer. A server that does not answer is given up, one that works after ``limit_s``; what
-        can be repeated without harm is asked of another one.
+        """Send a request and return its answer. A server that does not answer is given up, one that is busy with the
+        request after ``limit_s``; a request that can be repeated without harm is sent to another server.
 
-        Requests of several threads go together: whoever finds the connection free sends what has queued up, and nobody
-        waits for the answers to others before his own request is sent.
+        Requests of several threads are sent together: the thread that finds the connection free sends all that have
+        queued up, so no request waits for the answers to others.
         """
         if patience.is_over():
             raise generic(patience.TOO_SLOW)
@@ -460,7 +459,7 @@ class CachedConnection:
         return job.answer
 
     def _next_wave(self) -> list[_Job]:
-        """Small requests together, one that may take long by itself."""
+        """The next requests to send: small ones together, one that may take long by itself."""
         with self._line:
             first, *others = self._jobs
             wave = [first]
@@ -486,7 +485,7 @@ class CachedConnection:
                 job.failure = failure
 
     def _exchange(self, wave: Sequence[_Job]) -> DirectoryFailure | None:
-        """Send requests and take their answers; gives why some have none."""
+        """Send requests and take their answers. Returns why some have none, or None."""
         handle = self.handle
         if handle is None:
             return DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, "the connection was lost")
@@ -516,8 +515,8 @@ class CachedConnection:
         return None
 
     def _is_worth_waiting(self, wave: Sequence[_Job], since: float) -> bool:
-        """Whether a server that has been silent for half of our patience gets more time: for a search that may take
-        long if it works, and for a change, which cannot be asked of another one."""
+        """Whether a server that has been silent for half of the limit gets more time. It does for a search that may
+        take long, if the server works, and for a change, which cannot be sent to another server."""
         limit_s = wave[0].limit_s
         if limit_s is not None:
             return self._works(since + limit_s)
@@ -526,8 +525,8 @@ class CachedConnection:
         return silent_s < self.settings.receive_timeout_s and not all(job.repeatable for job in left)
 
     def _works(self, until: float) -> bool:
-        """Whether a server that is silent for a while, because it was asked something big, lets somebody else in. One
-        that hangs does not."""
+        """Whether a server that is silent, because it was asked something big, still accepts connections. One that
+        hangs does not."""
         server = self._server
         if server is None or time.monotonic() > until:
             return False
@@ -540,22 +539,22 @@ class CachedConnection:
 
     @property
     def _short_s(self) -> float:
-        """Half of the patience: silence costs one half, and the attempt to reach the server by another way the
-        other."""
+        """Half of the time limit: one half for waiting in silence, the other for trying to reach the server in another
+        way."""
         return self.settings.receive_timeout_s / 2
 
 
 def _discard(connection: ldap3.Connection) -> None:
-    """Unbind and close; what goes wrong on the way makes no difference any more."""
+    """Unbind and close, ignoring errors."""
     socket = connection.socket
     with suppress(LDAPException, OSError):
         connection.unbind()
     if socket is not None:
-        socket.close()  # ldap3 leaves it open when it could not say goodbye
+        socket.close()  # ldap3 leaves it open if the unbind failed
 
 
 def _is_here(server: Server) -> bool:
-    """Whether a server is on this computer, so that nobody listens on the way."""
+    """Whether a server is on this computer, so that nobody can listen in between."""
     try:
         return ip_address(server.address or server.name).is_loopback
     except ValueError:

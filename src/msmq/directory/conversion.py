@@ -1,8 +1,9 @@
-"""Between the objects of the data model and LDAP values (MS-MQDSSM 3.1.6.11, and the tables of the other events).
+"""Conversion between the objects of the data model and LDAP values (MS-MQDSSM 3.1.6.11, and the tables of the other
+events).
 
 Most attributes have a codec (:mod:`msmq.directory.schema`). The others are here: names that are made from
 distinguished names, lists of identifiers that the directory keeps as references to objects, the bits of
-mSMQServiceType, security descriptors, and what a queue manager keeps on its computer's object.
+mSMQServiceType, security descriptors, and attributes of a queue manager that are kept on its computer's object.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SERVICE_SOURCES: Final = (
     "remote_access_server",
     "routing_server",
 )
-"""What mSMQServiceType is computed from."""
+"""The attributes from which mSMQServiceType is computed."""
 SERVER_FLAGS: Final = ("routing_server", "directory_server", "supporting_server")
 """A queue manager with one of these set has mSMQSettings objects."""
 
@@ -45,11 +46,11 @@ _CLUSTER_MARK: Final = b"MSClusterVirtualServer"
 
 Ldap = Mapping[str, Sequence[bytes]]
 Known = dict[str, Any]
-"""What was looked up while converting, by distinguished name; a long list asks for nothing twice."""
+"""Results of look-ups during a conversion, by distinguished name, so that a long list looks nothing up twice."""
 
 
 def populated(item: DirectoryObject, name: str) -> bool:
-    """Whether an object says something for an attribute; keys and descriptors that are empty say nothing."""
+    """Whether an object has a value for an attribute; an empty identifier, path or descriptor does not count."""
     value = item.attributes.get(name)
     if name in ("identifier", "full_path", "directory_path", "security", "pathname", "computer_name"):
         return bool(value) and value != NULL_GUID
@@ -74,7 +75,7 @@ def directory_server_type(value: int) -> DirectoryServerType:
 def certificate_attributes(certificates: bytes) -> dict[str, list[bytes]]:
     """mSMQSignCertificates and mSMQDigests (3.1.6.1.1.9), always together and in the same order.
 
-    What is no list of certificates is published as it is, and has no digests.
+    A value that is no list of certificates is published as it is, without digests.
     """
     try:
         digests = [entry.digest for entry in UserSignCerts.decode(certificates).certificates]
@@ -87,7 +88,7 @@ def certificate_attributes(certificates: bytes) -> dict[str, list[bytes]]:
 
 
 class Converter:
-    """Conversions that may have to look something up."""
+    """Conversions, some of which look something up in the directory."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -111,7 +112,7 @@ class Converter:
     def ldap_values(
         self, kind: Kind, item: DirectoryObject, listed: Collection[str], use: Use
     ) -> dict[str, list[bytes]]:
-        """What to store of an object: attributes that are listed, populated and kept."""
+        """The LDAP values to store of an object: of attributes that are listed, populated and stored."""
         stored: dict[str, list[bytes]] = {}
         for entry in kind.attributes:
             if entry.name in listed and entry.use & use and populated(item, entry.name):
@@ -202,7 +203,7 @@ class Converter:
         return str(values.TEXT.decode(found)) if found else ""
 
     def _identifiers(self, kind: Kind, entry: Attribute, found: Ldap, known: Known) -> tuple[bytes, ...]:
-        """Identifiers of the objects that are referred to; a reference into nothing is skipped."""
+        """Identifiers of the objects that are referred to; references to missing objects are skipped."""
         identifiers = []
         for dn in values.TEXTS.decode(found[entry.ldap[0]]):
             try:
@@ -231,7 +232,7 @@ class Converter:
         return known[key]
 
     def _from_computer(self, listed: Collection[str], found: Ldap, known: Known) -> dict[str, Any]:
-        """The attributes of a queue manager that its computer's object has (3.1.6.11.1, the second read)."""
+        """The attributes of a queue manager that are kept on its computer's object (3.1.6.11.1, the second read)."""
         entries = [entry for entry in QUEUE_MANAGER.elsewhere if entry.name in listed]
         computer = names.parent(_path(found))
         on_computer = self.objects.get(computer, b"", [entry.ldap[0] for entry in entries])
@@ -274,25 +275,25 @@ def _service_bits(found: Ldap) -> int:
 
 
 def _worse(failure: DirectoryFailure, reason: str) -> DirectoryFailure:
-    """The failure of a look-up as the failure of the event that needed it."""
+    """The failure of an event, for the failure of a look-up that it needed."""
     _go_on_unless_offline(failure)
     return generic(f"{reason}: {failure.reason}")
 
 
 def _go_on_unless_offline(failure: DirectoryFailure) -> None:
-    """A directory that went away in the middle is not the object's fault, and the caller should learn of it."""
+    """Raise the failure if the directory went away: that is not the object's fault, and the caller should know."""
     if failure.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
         raise failure
 
 
 def queue_manager_path(places: Names, item: DirectoryObject) -> str:
-    """Where a queue manager's object is, by what is known of it."""
+    """The distinguished name of a queue manager's object, or ""."""
     if populated(item, "full_path"):
         return str(item.attributes["full_path"])
     return places.queue_manager(item.attributes["computer_name"]) if populated(item, "computer_name") else ""
 
 
 def computer_of(attributes: Mapping[str, Any]) -> str:
-    """The computer that an object, or a condition on it, is about by name; empty if it is none."""
+    """The name of the computer that an object or a condition is about, or ""."""
     computer = attributes.get("computer_name") or str(attributes.get("pathname") or "").partition("\\")[0]
     return str(computer)

@@ -33,11 +33,11 @@ _NEEDED: Final[Mapping[ObjectClass, tuple[tuple[str, ...], tuple[str, ...]]]] = 
         ("site1_identifier", "site2_identifier", "actual_cost"),
     ),
 }
-"""What must be in a given list, and what the object must say, to be created."""
+"""The attributes that a given list must contain, and those that the object must have, to be created."""
 
 
 def check_list(kind: Kind, listed: Sequence[str] | None) -> Sequence[str]:
-    """The attributes an event is about; those a directory of this kind does not have may not be among them."""
+    """The attributes that an event handles. Raises if Active Directory does not support one of them."""
     if listed is None:
         return kind.names
     unsupported = sorted(kind.unsupported.intersection(listed))
@@ -47,7 +47,7 @@ def check_list(kind: Kind, listed: Sequence[str] | None) -> Sequence[str]:
 
 
 class Creating:
-    """The two events."""
+    """The events that create and delete objects."""
 
     def __init__(self, objects: Objects, converter: Converter) -> None:
         self.objects = objects
@@ -61,7 +61,7 @@ class Creating:
         }
 
     def create(self, item: DirectoryObject, listed: Sequence[str] | None, caller: Token | None) -> bytes:
-        """Create Directory Object; gives the GUID."""
+        """Create Directory Object. Returns the GUID."""
         if item.object_class not in self._creators:
             raise generic(f"a {item.object_class.value} is not created by a queue manager")
         kind = KINDS[item.object_class]
@@ -119,7 +119,7 @@ class Creating:
         return rights.to_directory(descriptor, ObjectClass.QUEUE_MANAGER).encode()
 
     def _identity(self, caller: Token | None) -> Sid | None:
-        """On whose behalf something is created: the caller, or whom the directory knows us as."""
+        """The user on whose behalf an object is created: the caller, or the account we are logged on as."""
         if caller is not None:
             return caller.user
         return next(iter(self.objects.account()), None)
@@ -179,8 +179,8 @@ class Creating:
             self.objects.delete(path, guid)
 
     def _delete_queue_manager(self, item: DirectoryObject, path: str, guid: bytes) -> None:
-        """The queue manager, then its settings objects. What the caller does not say about its roles is read
-        first, or they would stay behind."""
+        """Delete a queue manager, then its settings objects. If the caller does not tell its roles they are read
+        first, or the settings objects would stay behind."""
         roles: dict[str, Any] = dict(item.attributes)
         needed = (*SERVER_FLAGS, "site_identifier_list", "computer_name")
         missing = [name for name in needed if not populated(item, name)]

@@ -1,11 +1,11 @@
-"""Which domain controllers there are: what the DNS has for a domain (MS-ADTS 6.3.2, RFC 2782).
+"""Finding domain controllers in the DNS (MS-ADTS 6.3.2, RFC 2782).
 
 Controllers register themselves as services, once for the whole domain and once for each site they serve. Those of our
 own site come first, if we know it; a global catalog is a service of the forest. Among records of the same priority one
-is drawn by weight, so that many hosts share many controllers.
+is drawn by weight, so that many hosts spread over many controllers.
 
-Anybody may have written an answer of the DNS. A server that must prove itself by Kerberos cannot lie about its name; to
-one that only has some certificate a password is not sent unless its name is one of the domain's own.
+Anybody may have forged an answer of the DNS. A server that must prove itself by Kerberos cannot lie about its name. A
+server that only has a certificate gets our password only if its name is inside the domain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATIENCE_S: Final = 4.0
 
 
 def servers_of(settings: Settings) -> list[Server]:
-    """The servers of ``settings.domain`` in the order they are to be tried, each once.
+    """The servers of ``settings.domain`` in the order to try them, each once.
 
     Raises:
         OSError: the DNS knows none, or does not answer.
@@ -72,20 +72,20 @@ def _is_believed(name: str, settings: Settings) -> bool:
 
 
 def _ports(port: int, settings: Settings) -> tuple[None, int | None, int | None]:
-    """Address and ports; a record tells the port without TLS, which is no help with it."""
+    """Address and ports of a server. A record tells the port without TLS, so with TLS the usual ports are taken."""
     if settings.protection is Protection.TLS:
         return None, None, None
     return (None, None, port) if settings.catalog else (None, port if port != LDAP_PORT else None, None)
 
 
 def in_order(records: Iterable[Any], draw: random.Random | None = None) -> list[Any]:
-    """Lower priorities first; among equals, drawn by weight (RFC 2782)."""
+    """Records with lower priority numbers first; those of the same priority in random order by weight (RFC 2782)."""
     chance = draw or random.Random()
     by_priority: dict[int, list[Any]] = {}
     for record in records:
         by_priority.setdefault(record.priority, []).append(record)
     ordered = []
     for _, equals in sorted(by_priority.items()):
-        # A weight is a rate: the order of exponential waiting times is that of drawing without putting back.
+        # A weight is a rate: ordering by exponential waiting times equals drawing by weight without putting back.
         ordered += sorted(equals, key=lambda record: chance.expovariate(1) / (record.weight or 0.01))
     return ordered

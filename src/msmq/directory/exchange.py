@@ -1,8 +1,7 @@
 """Requests and answers on one LDAP connection, many at a time.
 
-LDAP numbers its messages, so a client need not wait for one answer before it sends the next request (RFC 4511 3.1). The
-functions here make requests as values, send several of them one behind the other, and hand out the answers in whatever
-order they come.
+LDAP numbers its messages, so a client need not wait for one answer before it sends the next request (RFC 4511 3.1).
+The functions here make requests, send several of them at once, and hand out the answers in whatever order they come.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ldap3.utils.asn1 import decode_message_fast
 _PAGED_RESULTS: Final = "1.2.840.113556.1.4.319"
 _MORE_TO_COME: Final = frozenset({"searchResEntry", "searchResRef", "intermediateResponse"})
 
-# The stubs of ldap3 say nothing about these.
+# The stubs of ldap3 do not declare these.
 _add: Final[Callable[..., Any]] = add_operation
 _delete: Final[Callable[..., Any]] = delete_operation
 _modify: Final[Callable[..., Any]] = modify_operation
@@ -40,11 +39,11 @@ class Request(NamedTuple):
     body: Any
     controls: Sequence[Any] = ()
     question: Hashable = None
-    """What is asked, if nothing is changed: those who ask the same at the same time share the answer."""
+    """Identifies a request that changes nothing: equal ones made at the same time share the answer."""
 
 
 class Entry(NamedTuple):
-    """An object a search found; names of attributes are in lower case."""
+    """An object that a search found; names of attributes are in lower case."""
 
     dn: str
     attributes: Mapping[str, Sequence[bytes]]
@@ -55,14 +54,14 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Answer:
-    """What came back: the objects of a search, and how it ended."""
+    """The objects of a search, and the result of any request."""
 
     entries: list[Mapping[str, Any]] = field(default_factory=list)
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def found(self) -> list[Entry]:
-        """The objects; references elsewhere are left alone."""
+        """The objects that were found; referrals are ignored."""
         return [
             Entry(each["dn"], {name.lower(): values for name, values in each["raw_attributes"].items()})
             for each in self.entries
@@ -71,13 +70,13 @@ class Answer:
 
     @property
     def cookie(self) -> bytes:
-        """Where the next page begins; empty behind the last one."""
+        """Where the next page begins; empty after the last one."""
         paging = self.result.get("controls", {}).get(_PAGED_RESULTS, {}).get("value", {})
         return paging.get("cookie") or b""
 
 
 class Page(NamedTuple):
-    """How much of a search is wanted at once, and from where on."""
+    """The size of a search's pages, and where to begin."""
 
     size: int
     cookie: bytes = b""
@@ -102,8 +101,8 @@ def search(
         0,
         time_limit_s,
         False,  # values, not only types
-        False,  # filters are escaped already
-        False,  # and encoded
+        False,  # already escaped
+        False,  # and already encoded
     )
     paging = [] if page is None else [_paged(size=page.size, cookie=page.cookie)]
     question = (base, conditions, tuple(attributes), subtree, page)
@@ -127,7 +126,7 @@ def replace(dn: str, values: Values, controls: Sequence[Any] = ()) -> Request:
 def exchange(
     handle: ldap3.Connection, requests: Sequence[Request], done: Callable[[int, Answer], None]
 ) -> None:
-    """Send requests one behind the other, and tell ``done`` each answer with the number of its request.
+    """Send requests together, and call ``done`` with the number of a request and its answer as answers come.
 
     Raises:
         OSError, LDAPException: the connection is lost; requests without an answer may have been carried out.

@@ -1,8 +1,7 @@
-"""Search filters (RFC 4515): what the six operators of an attribute filter become.
+"""Search filters (RFC 4515) for the six operators of an attribute filter.
 
-A value is escaped byte by byte wherever it is not a plain letter, digit or one of a few harmless marks, so nothing
-that a name contains can end a value or begin another condition. LDAP knows no strict comparison; ``a < v`` is asked
-as ``a <= v and not a = v``.
+A value is escaped byte by byte except for plain letters, digits and a few harmless marks, so nothing in a name can end
+a value or begin another condition. LDAP has no strict comparison; ``a < v`` is asked as ``a <= v and not a = v``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def condition(name: str, relation: Relation, value: bytes) -> str:
 
 
 def conjunction(conditions: Iterable[str]) -> str:
-    """All of several conditions; one alone stands for itself."""
+    """Join conditions with "and"; a single one stays as it is."""
     parts = list(conditions)
     return parts[0] if len(parts) == 1 else f"(&{''.join(parts)})"
 

@@ -1,4 +1,4 @@
-"""What an operator does with a directory: see whether all is well, join and leave, copy it to a file."""
+"""An operator's tasks with a directory: check it, join it, leave it, copy it to a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from msmq.wire.guid import guid_text
 from msmq.wire.names import QueuePath
 
 MOST_SKEW_S: Final = 300
-"""What Kerberos puts up with."""
+"""The largest difference of clocks that Kerberos tolerates."""
 _TIME: Final = "%Y%m%d%H%M%S"
 
 
@@ -48,15 +48,15 @@ _PUBLISHED: Final = (
     ("supporting_server", "mSMQDependentClientServices"),
     ("remote_access_server", "mSMQServiceType"),
 )
-"""What the object of a queue manager says of it (MS-MQDSSM 3.1.6.1.1.2), beside its sites, keys and rights."""
+"""What the object of a queue manager holds (MS-MQDSSM 3.1.6.1.1.2), beside its sites, keys and rights."""
 
 
 class JoiningError(MsmqError):
-    """It cannot be done; the message says why and what to do."""
+    """The operation failed; the message says why and what to do."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     good: bool
@@ -69,7 +69,7 @@ def named(attribute: str, value: Any) -> Filter:
 
 
 class Joining:
-    """The operator's view of a directory; ``computer`` is this host."""
+    """An operator's tasks with a directory; ``computer`` is the name of this host."""
 
     def __init__(
         self, directory: ActiveDirectory, computer: str, now: Callable[[], float] = time.time
@@ -78,13 +78,13 @@ class Joining:
         self.computer = computer
         self._now = now
         self.done: list[str] = []
-        """What :meth:`join` made or mended, for people."""
+        """What :meth:`join` created or mended, in words."""
 
     # --- looking --------------------------------------------------------------------------------------------
 
     def inspect(self) -> Iterable[Finding]:
-        """Everything a queue manager in a domain needs, in the order it needs it; the first thing that keeps the rest
-        from being looked at is the last one."""
+        """Check everything that a queue manager in a domain needs, in order; stops at a problem that makes further
+        checks impossible."""
         directory = self.directory
         if not directory.initialize():
             reason = directory.connection.last_trouble
@@ -136,7 +136,7 @@ class Joining:
         return self.directory.read(ObjectClass.QUEUE_MANAGER, named("computer_name", self.computer), None)[1]
 
     def _roles(self, manager: DirectoryObject) -> Iterable[Finding]:
-        """A server is found by objects in its sites."""
+        """Check the settings objects by which a server is found in its sites."""
         if not is_server(manager):
             return
         places = self.directory.objects.names
@@ -157,7 +157,7 @@ class Joining:
             )
 
     def _rights(self, sid: Sid) -> Iterable[Finding]:
-        """The account of the host must be able to look after its objects."""
+        """Check that the account of the host may change the host's objects."""
         wrong = [dn for dn, _, _ in self._locked(sid)]
         if wrong:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
@@ -183,12 +183,12 @@ class Joining:
     # --- coming and going -----------------------------------------------------------------------------------
 
     def join(self, *sites: str, make_computer: bool = False, routing_server: bool | None = None) -> bytes:
-        """Have this host in the directory, with everything others expect of it and the rights its own account needs;
-        gives its GUID. What is there already is completed, and ``done`` tells what was made or mended. Keys are made
-        and published by the queue manager itself when it starts.
+        """Put this host into the directory, with everything that others expect and the rights that its own account
+        needs, and return its GUID. Existing objects are completed; ``done`` tells what was created or mended. The
+        queue manager itself makes and publishes its keys when it starts.
 
         Raises:
-            JoiningError: it is not there, or not as it should be.
+            JoiningError: it could not be done, or not completely.
         """
         self.reach()
         self.done.clear()
@@ -231,7 +231,7 @@ class Joining:
     def _complete(
         self, known: DirectoryObject, sites: tuple[bytes, ...], routing_server: bool | None
     ) -> None:
-        """Write what an object that is there lacks, and what the operator wants changed."""
+        """Write what an existing object lacks, and what the operator wants to change."""
         given = known.attributes
         wanted: dict[str, Any] = {}
         if sites and not set(sites) <= set(given["site_identifier_list"]):
@@ -239,7 +239,7 @@ class Joining:
         if routing_server is not None and routing_server is not given["routing_server"]:
             wanted["routing_server"] = routing_server
         elif given["routing_server"]:
-            wanted["routing_server"] = True  # so that the objects of its sites are looked at
+            wanted["routing_server"] = True  # so that the settings objects in its sites are checked
         path = self.directory.objects.names.queue_manager(self.computer)
         present = self._look(path, [ldap for _, ldap in _PUBLISHED])
         absent = {name for name, ldap in _PUBLISHED if not present.get(ldap)}
@@ -266,7 +266,8 @@ class Joining:
         return found
 
     def _mend_dns_name(self) -> None:
-        """Others find the host by the name that its account has; some tools make accounts without."""
+        """Write the DNS name of the account if it is missing: others find the host by it, and some tools leave it
+        out."""
         computer = self.directory.objects.names.computer(self.computer)
         if self._look(computer, ["dNSHostName"])["dNSHostName"]:
             return
@@ -275,7 +276,7 @@ class Joining:
         self.done.append(f"{computer}: wrote dNSHostName {name}, which was missing")
 
     def own_dns_name(self) -> str:
-        """The DNS name that a computer has in its domain."""
+        """The DNS name of this computer in its domain."""
         return f"{self.computer}.{dns_name(self.directory.objects.default_naming_context)}"
 
     def _set(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
@@ -284,7 +285,7 @@ class Joining:
             raise self.refusal(f"{', '.join(attributes)} of {dn} could not be written")
 
     def _locked(self, sid: Sid) -> Iterable[tuple[str, ObjectClass, SecurityDescriptor]]:
-        """Objects of this host that the account of the computer may not look after, with their descriptors."""
+        """Objects of this host that the account of the computer may not change, with their descriptors."""
         path = self.directory.objects.names.queue_manager(self.computer)
         kind = ObjectClass.QUEUE_MANAGER
         for raw in self._look(path, ["nTSecurityDescriptor"])["nTSecurityDescriptor"]:
@@ -298,7 +299,7 @@ class Joining:
                     yield item.attributes["full_path"], ObjectClass.QUEUE, descriptor
 
     def _mend_rights(self) -> None:
-        """The account of the computer looks after the objects; those of others' making may not let it."""
+        """Give the account of the computer the right to change the host's objects where it is missing."""
         sid = self.directory.computer_sid(self.computer)
         if sid is None:
             return
@@ -314,14 +315,14 @@ class Joining:
             self.done.append(f"{dn}: let {self.computer}$ look after it")
 
     def is_there(self) -> bool:
-        """Whether the directory has this host."""
+        """Whether this host is in the directory."""
         return self._manager() is not None
 
     def published(self) -> Sequence[DirectoryObject]:
         """The public queues that the directory has below this host; none if it does not have the host.
 
         Raises:
-            JoiningError: it does not tell.
+            JoiningError: the queues could not be read.
         """
         return self._queues() if self.is_there() else ()
 
@@ -337,7 +338,7 @@ class Joining:
         return [site.attributes["name"] for site in found if site.identifier in wanted]
 
     def _have_server(self, site: str) -> None:
-        """The object of this computer among the servers of a site, below which a routing server is found."""
+        """Create the object of this computer among the servers of a site, below which a routing server is found."""
         names = self.directory.objects.names
         computer = names.computer(self.computer).encode()
         server = names.server(self.computer, site)
@@ -353,10 +354,10 @@ class Joining:
                 self.done.append(f"made {dn}")
 
     def leave(self, *, with_queues: bool = False) -> int:
-        """Take this host and its public queues out of the directory; gives how many queues there were.
+        """Remove this host and its public queues from the directory. Returns how many queues there were.
 
         Raises:
-            JoiningError: it is still there, or was not there.
+            JoiningError: it was not there, or could not be removed.
         """
         self.reach()
         manager = self._manager()
@@ -374,23 +375,23 @@ class Joining:
         return len(queues)
 
     def reach(self) -> None:
-        """Have the directory answer.
+        """Connect to the directory.
 
         Raises:
-            JoiningError: nobody does.
+            JoiningError: no controller answers.
         """
         if not self.directory.initialize():
             raise JoiningError(f"No domain controller answers: {explain(self.directory)}")
 
     def refusal(self, what: str) -> JoiningError:
-        """What the directory did not do, and why."""
+        """The error for something that the directory did not do, with the reason."""
         return JoiningError(f"{what}: {explain(self.directory)}")
 
     def site_identifier(self, name: str) -> bytes:
         """The identifier of a site.
 
         Raises:
-            JoiningError: there is none of this name.
+            JoiningError: there is no site of this name.
         """
         _, site = self.directory.read(ObjectClass.SITE, named("name", name), ("identifier",))
         if site is None:
@@ -404,7 +405,7 @@ class Joining:
         raise JoiningError(f"There are {len(sites)} sites: name one in directory.site, or with --site.")
 
     def _make_computer(self) -> None:
-        """An account in our domain without a password: it gets one, or a keytab, by other means."""
+        """Create an account in our domain, without a password or keytab, which it gets by other means."""
         domain = self.directory.objects.default_naming_context
         dn = child(self.computer, f"CN=Computers,{domain}")
         account = {
@@ -474,7 +475,7 @@ class Joining:
     def find(
         self, object_class: ObjectClass, conditions: Filter, attributes: tuple[str, ...] | None = None
     ) -> Iterator[DirectoryObject]:
-        """Objects by their attributes, as they come; by an identifier at most one.
+        """Find objects by their attributes; by an identifier at most one.
 
         Raises:
             JoiningError: the directory could not be asked.
@@ -493,7 +494,7 @@ class Joining:
 
 
 def is_server(manager: DirectoryObject) -> bool:
-    """Whether a queue manager has a role by which it is found in its sites."""
+    """Whether a queue manager has a role for which it is listed in its sites."""
     return any(manager.attributes.get(flag) for flag in SERVER_FLAGS)
 
 
@@ -513,7 +514,7 @@ def _host(
 
 
 def _is_path(text: str) -> bool:
-    """Others may have put names into the directory that no queue manager would open."""
+    """Whether a name is a valid path of a queue. Others may have put names into the directory that are not."""
     try:
         QueuePath.parse(text)
     except MQError:
@@ -526,7 +527,7 @@ def _names(identifiers: Iterable[bytes], names: Mapping[bytes, str]) -> list[str
 
 
 def _table(name: str, values: Mapping[str, Any]) -> list[str]:
-    """An entry of a TOML document, without what is empty."""
+    """An entry of a TOML document, without empty values."""
     kept = [f"{key} = {_toml(value)}" for key, value in values.items() if value not in ("", [], 0, False)]
     return [f"[[{name}]]", *kept, ""]
 

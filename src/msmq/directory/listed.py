@@ -1,4 +1,4 @@
-"""Directories that have all their objects in a list: how such a list is read."""
+"""Directories that keep their objects in a list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.manager.directory import (
 
 
 class Queries:
-    """What was found by Read Directory Begin and not yet taken by Read Directory Next."""
+    """The results of Read Directory Begin that Read Directory Next has not taken yet."""
 
     def __init__(self) -> None:
         self._left: dict[int, list[DirectoryObject]] = {}
@@ -45,7 +45,7 @@ class ListedDirectory:
     def __init__(self) -> None:
         self.objects: list[DirectoryObject] = []
         self.lists: dict[bytes, Sequence[str]] = {}
-        """Distribution lists: format names of their members, by the GUID of the list."""
+        """The members of distribution lists, as format names, by the GUID of the list."""
         self._queries = Queries()
 
     def matching(self, object_class: ObjectClass, conditions: Filter | None) -> list[DirectoryObject]:
@@ -72,7 +72,7 @@ class ListedDirectory:
         sort_order: Mapping[str, SortKey] | None,
     ) -> tuple[DirectoryResult, int | None]:
         found = self.matching(object_class, conditions)
-        # Sorting is stable, so the key that counts most is sorted by last.
+        # Sorting is stable, so the most important key is sorted by last.
         for name, key in sorted((sort_order or {}).items(), key=lambda pair: pair[1].priority):
             if key.priority:
                 found.sort(key=lambda item: item.attributes[name], reverse=not key.ascending)

@@ -1,12 +1,12 @@
 """The directory of a workgroup: one TOML file that every host has a copy of.
 
-It says which hosts there are, how they are reached and which of them route, which sites and links there are, where
-public queues live and who is on distribution lists. Hosts, sites, queues and lists have GUIDs; one that is not given
-follows from the name, the same on every host.
+It lists the hosts, their addresses and which of them route, the sites and links, the public queues and the members of
+distribution lists. Hosts, sites, queues and lists have GUIDs; one that is not given is derived from the name, so that
+it is the same on every host.
 
 The file is the operator's and is only read. Creating a public queue that the file lists for this host gives it the
-identifier it has there; one that is not listed is refused. What a queue manager changes about its own queues it keeps
-in its own store, and the directory takes note of nothing.
+identifier it has there; one that is not listed is refused. Changes to a queue are kept by its queue manager in its own
+store, not by the directory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROUTES: Final = (
     "in_routing_server_identifier_list",
     "routing_server",
 )
-"""What the file says about a host; everything else about it is the host's own business."""
+"""The attributes of a host that the file tells; the others are known to the host itself."""
 _TABLES: Final[Mapping[str, frozenset[str]]] = {
     "sites": frozenset({"name", "guid"}),
     "links": frozenset({"sites", "cost", "gates", "guid"}),
@@ -60,17 +60,17 @@ Kind = TypeVar("Kind")
 
 
 class DirectoryFileError(MsmqError):
-    """The file says something that cannot be."""
+    """The file has invalid contents."""
 
 
 class LocalDirectory(ListedDirectory):
-    """What the file says, as :class:`msmq.manager.directory.Directory`."""
+    """The contents of the file, as a :class:`msmq.manager.directory.Directory`."""
 
     def __init__(self, table: Entry) -> None:
         """``table`` is the TOML document."""
         super().__init__()
         self.addresses: dict[str, list[str]] = {}
-        """Addresses of hosts by computer name and by DNS name, in lower case; not all hosts need to have some."""
+        """Addresses of hosts, by computer name and by DNS name in lower case, as far as the file gives them."""
         self._read_document(table)
 
     @classmethod
@@ -82,7 +82,7 @@ class LocalDirectory(ListedDirectory):
             raise DirectoryFileError(f"{path}: {error}") from error
 
     def take_over(self, fresh: LocalDirectory) -> None:
-        """Say from now on what another one says; whoever holds this one, or its tables, need not know."""
+        """Replace the contents by those of another directory, for all that hold this one or its tables."""
         self.objects[:] = fresh.objects
         self.lists.clear()
         self.lists.update(fresh.lists)
@@ -212,7 +212,7 @@ class LocalDirectory(ListedDirectory):
         return DirectoryResult.GENERIC_ERROR, None
 
     def delete(self, item: DirectoryObject, caller: Token | None) -> DirectoryResult:
-        """The queue may go; its name stays reserved until the operator takes it out of the file."""
+        """Allow the deletion of a queue; its name stays reserved until the operator removes it from the file."""
         known = item.object_class is ObjectClass.QUEUE
         return DirectoryResult.SUCCESS if known else DirectoryResult.GENERIC_ERROR
 
@@ -224,7 +224,7 @@ class LocalDirectory(ListedDirectory):
 
 
 def _entries(table: Entry, name: str, key: str) -> list[Entry]:
-    """The entries of a table; each has ``key``, and those with a name have one of their own."""
+    """The entries of a table. Each must have ``key``, with a value of its own unless the key is ``sites``."""
     found = _get(table, name, list)
     for entry in found:
         if not isinstance(entry, dict) or not entry.get(key):
@@ -242,7 +242,7 @@ def _entries(table: Entry, name: str, key: str) -> list[Entry]:
 
 
 def _get(entry: Entry, key: str, kind: type[Kind]) -> Kind:
-    """A value of a type, or the empty one of it."""
+    """A value of a type, or the type's empty value if it is missing."""
     value = entry.get(key, kind())
     if type(value) is not kind:
         raise DirectoryFileError(f"{key} is {value!r}, which is no {kind.__name__}.")

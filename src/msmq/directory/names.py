@@ -1,8 +1,8 @@
 """Distinguished names (MS-MQDSSM 2.2.1, RFC 4514) and the names of queues in them (2.2.5, 3.1.6.1.2.5).
 
 A name is escaped once, when it becomes part of a distinguished name, and unescaped once, when it is taken out of one;
-in between it is what people call the thing. The escaping the specification describes for queue names is that of the
-distinguished name and not a second one.
+elsewhere it is the plain name. The escaping that the specification describes for queue names is that of the
+distinguished name, not a second one.
 
 A common name has at most 64 characters, a queue name 124. Names from 64 characters on are cut: the first 55, a dash
 and a hash of the whole name are the common name, the rest is kept in an attribute of its own. Characters are UTF-16
@@ -25,11 +25,11 @@ _HASHED: Final = 9
 
 _POLYNOMIAL: Final = 0x9B619023
 _SPECIAL: Final = frozenset('"+,;<>\\=#/')
-"""Escaped wherever they stand; of these RFC 4514 leaves ``=``, ``#`` and ``/`` to the writer."""
+"""Characters that are always escaped; RFC 4514 leaves ``=``, ``#`` and ``/`` to the writer."""
 
 
 def _table() -> tuple[int, ...]:
-    """The table of 2.2.5: a reflected CRC-32 with a polynomial of its own. The printed entry 87 is a misprint."""
+    """The table of 2.2.5: a reflected CRC-32 with its own polynomial. The printed entry 87 is a misprint."""
     entries = []
     for index in range(256):
         value = index
@@ -56,7 +56,7 @@ def _text(units: list[int]) -> str:
 
 
 def queue_name_hash(name: str) -> str:
-    """The hash string of 2.2.5; upper and lower case are the same."""
+    """The hash string of 2.2.5, in which upper and lower case are the same."""
     value = 0
     for unit in _units(name):
         lower = chr(unit).lower()
@@ -67,7 +67,7 @@ def queue_name_hash(name: str) -> str:
 
 
 def split_queue_name(name: str) -> tuple[str, str]:
-    """The common name of a queue and what goes into mSMQQueueNameExt."""
+    """The common name of a queue, and its value of mSMQQueueNameExt."""
     units = _units(name)
     if len(units) <= MAX_PLAIN_NAME:
         return name, ""
@@ -75,7 +75,7 @@ def split_queue_name(name: str) -> tuple[str, str]:
 
 
 def join_queue_name(common_name: str, extension: str) -> str:
-    """The name :func:`split_queue_name` was given."""
+    """The inverse of :func:`split_queue_name`."""
     units = _units(common_name)
     if len(units) != _SHORTENED:
         return common_name
@@ -94,7 +94,7 @@ def split_pathname(pathname: str) -> tuple[str, str]:
 
 
 def escape(value: str) -> str:
-    """An attribute value as RFC 4514 2.4 wants it inside a distinguished name."""
+    """An attribute value escaped for a distinguished name (RFC 4514 2.4)."""
     if not value:
         raise EncodeError("a name in the directory is not empty")
     parts = []
@@ -131,7 +131,7 @@ def split(dn: str) -> tuple[str, str]:
 
 
 def _trim(text: str) -> str:
-    """Without the blanks around it, but with one at the end that is escaped."""
+    """Remove the blanks around a text, except for an escaped one at its end."""
     text = text.lstrip(" ")
     bare = text.rstrip(" ")
     escaped = (len(bare) - len(bare.rstrip("\\"))) % 2
@@ -143,7 +143,7 @@ def parent(dn: str) -> str:
 
 
 def first_value(dn: str) -> str:
-    """What the first element of a distinguished name says, unescaped."""
+    """The value of the first element of a distinguished name, unescaped."""
     element, _ = split(dn)
     kind, separator, value = element.partition("=")
     if not separator or not kind or not value:
@@ -176,12 +176,12 @@ def _unescape(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where everything is (2.2.1), below the root of the domain."""
+    """The distinguished names of objects (2.2.1), below the root of the domain."""
 
     root: str
     configuration_root: str
     moved: Mapping[str, str] = field(default_factory=dict)
-    """Distinguished names of computers that are elsewhere, by their names in lower case."""
+    """Distinguished names of computers that are not in their usual place, by name in lower case."""
 
     def computer(self, computer: str) -> str:
         moved = self.moved.get(computer.lower())
@@ -220,7 +220,7 @@ class Names:
 
 
 def routing_link_name(site1: bytes, site2: bytes) -> str:
-    """The common name of a link (3.1.6.1.4.2): the digits of both sites' identifiers."""
+    """The common name of a link (3.1.6.1.4.2): the hexadecimal digits of both sites' identifiers."""
     return (guid_text(site1) + guid_text(site2)).replace("-", "")
 
 

@@ -31,7 +31,7 @@ _OWNER: Final = int(SecurityInformation.OWNER)
 _GROUP: Final = int(SecurityInformation.GROUP)
 _DACL: Final = int(SecurityInformation.DACL)
 _DOMAIN_FLAGS: Final = 3
-"""systemFlags of the reference to a domain (MS-ADTS 2.2.10): a naming context, and one of a domain."""
+"""The systemFlags of a domain's cross-reference (MS-ADTS 2.2.10): a naming context, and one of a domain."""
 _LONGEST_ACCOUNT: Final = 15
 
 Attributes = Mapping[str, Sequence[bytes]]
@@ -47,14 +47,14 @@ class Objects:
         self._moved: dict[str, str] = {}
         self._kept: ExitStack | None = None
         self.configuration_naming_context = ""
-        """CachedConfigurationNamingContext: empty until the directory was reached once."""
+        """CachedConfigurationNamingContext; empty until the directory has been reached."""
         self.root_domain_naming_context = ""
         self.default_naming_context = ""
         self._begun = False
         self._account: tuple[Sid, ...] | None = None
 
     def initialize(self) -> None:
-        """Initialization (3.1.3). It raises nothing: without a directory the contexts stay empty."""
+        """Initialization (3.1.3). It does not raise: without a directory the contexts stay empty."""
         self._begun = True
         self._account = None
         try:
@@ -68,7 +68,7 @@ class Objects:
         self.default_naming_context = _only(root, "defaultNamingContext")
 
     def check(self) -> None:
-        """No event without the naming context; after a failed start it is asked for again."""
+        """Raise if the naming context is not known; after a failed start it is asked for again."""
         if not self.configuration_naming_context and self._begun:
             self.initialize()
         if not self.configuration_naming_context:
@@ -83,7 +83,7 @@ class Objects:
 
     @property
     def domains(self) -> list[str]:
-        """The naming contexts of all domains of the forest; asked for once."""
+        """The naming contexts of all domains of the forest, asked for once."""
         if self._domains is None:
             self.check()
             domain = condition("systemFlags", Relation.EQUALS, b"%d" % _DOMAIN_FLAGS)
@@ -98,13 +98,13 @@ class Objects:
             except DirectoryFailure as failure:
                 if failure.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
                     raise
-                found = []  # nobody says that there are more
+                found = []  # assume that there are no others
             self._domains = [_only(entry, "nCName") for entry in found if entry.get("nCName")]
         return self._domains
 
     @property
     def catalog(self) -> CachedConnection | None:
-        """The global catalog of a forest with more than one domain; a single domain needs none."""
+        """The global catalog, or None in a forest of one domain, which needs none."""
         if self._catalog is None and len(self.domains) > 1:
             forest = names.dns_name(self.root_domain_naming_context)
             self._catalog = CachedConnection(self.connection.settings.of_catalog(forest))
@@ -126,7 +126,7 @@ class Objects:
 
     @contextmanager
     def _everywhere(self) -> Iterator[CachedConnection]:
-        """Where objects of all domains are found."""
+        """A connection that finds objects of all domains."""
         catalog = self.catalog
         if catalog is None:
             with self._here() as connection:
@@ -134,7 +134,7 @@ class Objects:
             return
         try:
             catalog.prepare()
-        except DirectoryFailure as failure:  # which does not mean that the directory is away
+        except DirectoryFailure as failure:  # the directory itself may be there
             raise generic(f"no global catalog answers: {failure.reason}") from failure
         try:
             yield catalog
@@ -147,8 +147,8 @@ class Objects:
             yield self.connection
 
     def look_elsewhere(self, computer: str) -> bool:
-        """Look for the account of a computer that is not where 2.2.1 has it; whether it was found in another place
-        than the one we knew. Administrators move computers into units of their own."""
+        """Search for the account of a computer that is not in the place that 2.2.1 gives it: administrators move
+        computers. Returns whether it was found in a place that was not known yet."""
         account = f"{computer[:_LONGEST_ACCOUNT]}$"
         either = [("sAMAccountName", account), ("dNSHostName", computer), ("cn", computer)]
         named = "".join(condition(name, Relation.EQUALS, text.encode()) for name, text in either)
@@ -175,7 +175,7 @@ class Objects:
     # --- the events -----------------------------------------------------------------------------------------
 
     def create(self, parent: str, name: str, ldap_class: str, attributes: Attributes) -> bytes:
-        """Create Object Using LDAP; gives the GUID the directory chose."""
+        """Create Object Using LDAP. Returns the GUID that the directory chose."""
         self.check()
         dn = names.child(name, parent)
         with self.connection.use():
@@ -184,7 +184,7 @@ class Objects:
             return _readable(self.connection.search(dn, attributes=["objectGUID"])).get("objectGUID")[0]
 
     def delete(self, dn: str = "", guid: bytes = b"") -> None:
-        """Delete Object Using LDAP; the identifier counts more than the name."""
+        """Delete Object Using LDAP. If both are given, the identifier counts."""
         self.check()
         with self.connection.use():
             dn = self.find(guid) if guid else dn
@@ -193,8 +193,8 @@ class Objects:
             self.connection.delete(dn)
 
     def get(self, dn: str, guid: bytes, attributes: Sequence[str]) -> dict[str, list[bytes]]:
-        """Get Object Properties Using LDAP: the values in the order of the list, empty where there are none;
-        objectGUID and distinguishedName are always among them."""
+        """Get Object Properties Using LDAP: lists of values in the order of ``attributes``, empty ones for missing
+        values. objectGUID and distinguishedName are always included."""
         self.check()
         wanted = _with_keys(attributes)
         base = by_guid(guid) if guid else dn
@@ -212,14 +212,13 @@ class Objects:
     def search(
         self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
     ) -> list[dict[str, list[bytes]]]:
-        """Search Using LDAP, in everything there is or below ``base``."""
+        """Search Using LDAP, everywhere or below ``base``."""
         return [found for page in self.pages(ldap_class, conditions, attributes, base) for found in page]
 
     def pages(
         self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
     ) -> Iterator[list[dict[str, list[bytes]]]]:
-        """Like :meth:`search`, one page after the other; the connection is kept until the last one, or the end of the
-        iterator."""
+        """Like :meth:`search`, page by page; the connection is kept open until the iterator ends."""
         self.check()
         wanted = _with_keys(attributes)
         place = base or self.search_base(ldap_class)
@@ -236,7 +235,7 @@ class Objects:
                 yield [{name: entry.get(name) for name in wanted} for entry in page]
 
     def search_base(self, ldap_class: str) -> str:
-        """Where objects of a class are: what belongs to computers and users is in their domain."""
+        """Where objects of a class are: those of computers and users are in their domain."""
         places = self.names
         return {
             "mSMQEnterpriseSettings": places.services,
@@ -245,7 +244,7 @@ class Objects:
         }.get(ldap_class, places.root)
 
     def set(self, dn: str, guid: bytes, attributes: Attributes) -> None:
-        """Set Object Properties Using LDAP; nothing to set is no request to modify."""
+        """Set Object Properties Using LDAP. Without attributes no request is sent."""
         self.check()
         with self.connection.use():
             dn = self.find(guid) if guid else dn
@@ -254,8 +253,8 @@ class Objects:
                 self.connection.replace(dn, attributes)
 
     def set_security(self, dn: str, guid: bytes, security: SecurityDescriptor) -> None:
-        """Set Object Security Using LDAP. Only what differs is written: naming the owner again would need the
-        right to take ownership, and the SACL a privilege."""
+        """Set Object Security Using LDAP. Only the parts that differ are written: writing the owner would need the
+        right to take ownership, and writing the SACL a privilege."""
         self.check()
         with self.connection.use():
             dn = self.find(guid) if guid else dn
@@ -276,8 +275,8 @@ class Objects:
         return found[0].dn
 
     def account(self) -> tuple[Sid, ...]:
-        """Whom the directory knows us as: first our account, then its groups; empty if it does not say. It is asked
-        once for each time the directory was found."""
+        """Our own SIDs as the directory knows them: our account, then its groups; empty if it does not tell. Asked
+        once after each initialization."""
         self.check()
         if self._account is None:
             with self.connection.use():
@@ -286,7 +285,7 @@ class Objects:
         return self._account
 
     def _all_values(self, connection: CachedConnection, entry: Entry, name: str) -> list[bytes]:
-        """The values of an attribute; a server that gives only a range of them is asked for the rest."""
+        """All values of an attribute; if the server returns only a range of them, the rest is asked for."""
         values = entry.get(name)
         while not values or name.lower() not in entry.attributes:
             ranged = _ranged(entry, name)
@@ -304,12 +303,13 @@ class Objects:
 
 
 def by_guid(guid: bytes) -> str:
-    """The search base that is an object by its GUID (MS-ADTS 3.1.1.3.1.2.4)."""
+    """The search base that names an object by its GUID (MS-ADTS 3.1.1.3.1.2.4)."""
     return f"<GUID={UUID(bytes_le=guid)}>"
 
 
 def _readable(found: Sequence[Entry]) -> Entry:
-    """The one object that was found; one that shows not even its identifier may be seen and not be read."""
+    """The one object that was found. Raises if there is none, or if it may not be read: then even its identifier is
+    missing."""
     if not found:
         raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
     if not found[0].get("objectGUID"):
@@ -336,7 +336,7 @@ def _ranged(entry: Entry, name: str) -> tuple[list[bytes], str] | None:
 
 
 def _changed_parts(current: Sequence[bytes], wanted: SecurityDescriptor) -> int:
-    """Which parts of a descriptor to write."""
+    """The parts of a descriptor that have to be written."""
     if not current:
         return _DACL
     try:

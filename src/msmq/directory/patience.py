@@ -1,9 +1,9 @@
-"""How long everything together may take that one operation asks of the directory.
+"""A time limit for all requests together that one operation makes of the directory.
 
-Each request has a limit of its own, but an operation is several requests, and against a controller that is slow their
-waits add up. A thread that works for somebody who waits therefore has a limit for the whole operation. When it is over
-nothing more is asked. What has begun to change the directory is finished all the same: half of a change would help
-nobody, and each of the few requests that are left has its own limit.
+Each request has a limit of its own, but an operation makes several, and with a slow controller their waits add up. A
+thread that works for a waiting caller therefore has a limit for the whole operation, after which it asks nothing more.
+Once an operation has begun to change the directory it is finished all the same: half a change would help nobody, and
+each of the few remaining requests has its own limit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 OPERATION_S: Final = 10.0
-"""How long an application waits for what it asked, before anything is changed."""
+"""How long an application waits for the directory before anything is changed."""
 LAST_LOOK_S: Final = 1.0
-"""What is left at least for a look at what was changed."""
+"""The time that is left at least for reading what was changed."""
 TOO_SLOW: Final = "the directory answers too slowly"
 
 _T = TypeVar("_T")
@@ -25,7 +25,7 @@ _thread = threading.local()
 
 
 def limited(operation: Callable[[], _T], limit_s: float) -> _T:
-    """Carry out an operation in this thread, which is no longer patient after ``limit_s``."""
+    """Perform an operation in this thread, with a limit for all of its requests together."""
     before = getattr(_thread, "until_s", math.inf)
     _thread.until_s = time.monotonic() + limit_s
     try:
@@ -40,5 +40,5 @@ def is_over() -> bool:
 
 
 def finish() -> None:
-    """The operation of this thread changes something now, and goes on to its end."""
+    """Lift the limit of this thread's operation, because it now changes something and has to be finished."""
     _thread.until_s = math.inf

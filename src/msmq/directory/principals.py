@@ -1,11 +1,11 @@
-"""Who a Kerberos principal is: the SID and the groups that the directory knows of it.
+"""The users of Kerberos principals: their SIDs and groups, looked up in the directory.
 
-A ticket proves a name. What access checks need are SIDs, and those are asked of the directory, with our own rights: the
-account's ``objectSid`` and its ``tokenGroups``, which the domain controller makes out of all memberships, those of
-groups in groups too (MS-ADTS 3.1.1.4.5.19). So a membership counts from the next look-up on, not from the next ticket.
+A ticket proves a name. Access checks need SIDs, which are read from the directory with our own rights: the account's
+``objectSid`` and its ``tokenGroups``, which the domain controller computes from all memberships, nested ones included
+(MS-ADTS 3.1.1.4.5.19). So a new membership counts from the next look-up on, not from the next ticket.
 
-Only accounts of one realm are known: a name of another, which a trust may let in, would be looked up as somebody else.
-Look-ups block; what they found is kept for a while.
+Only accounts of one realm are known: a name of another realm, which a trust may let in, would be mistaken for somebody
+else. Look-ups block; their results are kept for a while.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from msmq.security.access import Token
 from msmq.security.sid import Sid
 
 KEEP_S: Final = 300.0
-"""How long a token is kept: so long may a change of groups take to be seen."""
+"""How long a token is kept, and so how long a change of groups may go unnoticed."""
 MAX_KEPT: Final = 10_000
 _ACCOUNT_DISABLED: Final = 0x2
 _log = logging.getLogger(__name__)
 
 
 class DirectoryPrincipals:
-    """The accounts of one realm, a source of tokens for `msmq.rpc.security.Authentication`."""
+    """The accounts of one realm, as a source of tokens for `msmq.rpc.security.Authentication`."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class DirectoryPrincipals:
         self._kept: dict[str, tuple[float, Token]] = {}
 
     def identify(self, principal: str) -> Token | None:
-        """The token of ``name@REALM``. None for someone else's principal, for accounts that are not there or are
-        disabled, and while the directory cannot be asked: then nobody is let in whom we do not know yet."""
+        """The token of ``name@REALM``. None for another realm, for missing or disabled accounts, and for accounts not
+        yet known while the directory cannot be asked."""
         name, _, realm = principal.rpartition("@")
         if not name or realm.casefold() != self.realm.casefold():
             return None

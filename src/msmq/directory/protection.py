@@ -1,8 +1,8 @@
 """The security descriptors of objects as we write them (MS-MQDSSM 3.1.6.1.1.8, 3.1.6.1.3.4), in MSMQ's bits.
 
-Two things hold for every descriptor that leaves here. Its owner is one that Active Directory takes from us: ourselves,
-or a group of administrators that we belong to (MS-ADTS 6.1.3.5); any other owner is left out, and the directory names
-us. And the account we log on with keeps the rights it needs to look after the object, whatever the list says.
+Two things hold for every descriptor made here. Its owner is one that Active Directory accepts from us: ourselves, or a
+group of administrators that we belong to (MS-ADTS 6.1.3.5); any other owner is left out, and the directory makes us
+the owner. And the account we log on with keeps the rights it needs to manage the object, whatever the list says.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MACHINE_SELF_RIGHTS: Final = int(
     | QueueManagerAccessMask.SET_MACHINE_PROPERTIES
     | QueueManagerAccessMask.CREATE_QUEUE
 )
-"""MQSEC_MACHINE_SELF_RIGHTS, which no document defines; the entry before it grants the machine everything anyhow."""
+"""MQSEC_MACHINE_SELF_RIGHTS, which no document defines; the entry before it grants the machine everything anyway."""
 
 _KEEP: Final[Mapping[ObjectClass, int]] = {
     ObjectClass.QUEUE: int(
@@ -37,7 +37,7 @@ _KEEP: Final[Mapping[ObjectClass, int]] = {
     ),
     ObjectClass.QUEUE_MANAGER: int(QueueManagerAccessMask.MACHINE_GENERIC_ALL),
 }
-"""What a queue manager needs on its own objects."""
+"""The rights that a queue manager needs to its own objects."""
 _OWNING_GROUPS: Final = (512, 519)
 """Relative identifiers of Domain Admins and Enterprise Admins."""
 
@@ -45,9 +45,10 @@ _OWNING_GROUPS: Final = (512, 519)
 def acceptable(
     descriptor: SecurityDescriptor, account: Sequence[Sid], object_class: ObjectClass
 ) -> SecurityDescriptor:
-    """A descriptor the directory takes from ``account``, which is we and our groups, and that does not lock us out.
+    """A descriptor that the directory accepts from ``account``, our SID and those of our groups, and that does not
+    lock us out.
 
-    Administrators are not added to the list: they can always get at an object.
+    Administrators are not added to the list: they can always access an object.
     """
     if descriptor.owner is not None and not _may_own(descriptor.owner, account):
         descriptor = replace(descriptor, owner=None, group=None)
@@ -59,7 +60,7 @@ def acceptable(
 def looked_after(
     descriptor: SecurityDescriptor, account: Sid, object_class: ObjectClass
 ) -> SecurityDescriptor:
-    """A descriptor with an entry that lets ``account`` look after the object; the same one if it has it already."""
+    """The descriptor with an entry that lets ``account`` manage the object; unchanged if it has one."""
     mask = _KEEP.get(object_class, 0)
     if descriptor.dacl is None or not mask or keeps(descriptor, account, object_class):
         return descriptor
@@ -70,7 +71,7 @@ def looked_after(
 
 
 def keeps(descriptor: SecurityDescriptor, account: Sid, object_class: ObjectClass) -> bool:
-    """Whether an entry of a descriptor lets ``account`` look after the object."""
+    """Whether the entries of a descriptor let ``account`` manage the object."""
     mask, aces = _KEEP[object_class], descriptor.dacl.aces if descriptor.dacl is not None else ()
     granted = 0
     for ace in aces:
@@ -95,10 +96,10 @@ def _allow(mask: int, sid: Sid) -> Ace:
 def queue_manager_descriptor(
     supplied: SecurityDescriptor, machine: Sid | None, caller: Sid | None, *, foreign: bool
 ) -> SecurityDescriptor:
-    """Everybody may look, into a foreign system also send; the computer and the creator may do everything.
+    """The descriptor of a queue manager: everybody may read its properties, and create queues if it is a foreign
+    system; the computer and the creator may do everything.
 
-    Of the supplied descriptor only the owner counts; its lists are passed over. ``caller`` is whom the
-    directory knows us as.
+    Of the supplied descriptor only the owner counts, not its lists. ``caller`` is our own account.
     """
     world = (
         QueueManagerAccessMask.MACHINE_GENERIC_WRITE
@@ -116,8 +117,8 @@ def queue_manager_descriptor(
 
 
 def site_descriptor(supplied: SecurityDescriptor, caller: Sid | None) -> SecurityDescriptor:
-    """The supplied lists, or else: the owner may do everything and everybody look; without a proper owner
-    everybody may do everything."""
+    """The descriptor of a site: the supplied lists, or else full rights for the owner and reading for everybody;
+    without a proper owner everybody has full rights."""
     owner = supplied.owner or caller
     domain_user = owner is not None and str(owner).startswith("S-1-5-21-")
     if owner is None or not domain_user:

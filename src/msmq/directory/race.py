@@ -1,8 +1,8 @@
 """The first of several attempts that succeeds, within a time limit, however long each of them takes.
 
-Looking up a name, fetching a ticket and connecting all wait in libraries that set their own limits, tens of seconds of
-them when nobody answers. So each attempt has a thread of its own, the next one starts when the last has not succeeded
-within a moment, and whoever is left behind is disposed of when it ends.
+Looking up a name, fetching a ticket and connecting all wait in libraries with time limits of their own, tens of
+seconds if nobody answers. So each attempt runs in its own thread, the next one starts when the last has not succeeded
+within a moment, and the results of those that come too late are disposed of.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 _T = TypeVar("_T")
 
 HEAD_START_S: Final = 1.0
-"""How long an attempt has to itself before the next one starts too; one that fails gives way at once."""
+"""How long an attempt runs before the next one starts too; one that fails gives way at once."""
 
 
 class AllFailedError(Exception):
-    """No attempt succeeded in time. ``reasons`` has an error for each, None for those that did not end."""
+    """No attempt succeeded in time. ``reasons`` has an error for each, None for those still running."""
 
     def __init__(self, reasons: Sequence[Exception | None]) -> None:
         super().__init__("; ".join(str(reason or "no answer in time") for reason in reasons))

@@ -44,7 +44,7 @@ class ReadIterator:
     attribute_list: Sequence[str]
     ldap_attribute_list: Sequence[str]
     ldap_state: list[dict[str, list[bytes]]] = field(default_factory=list)
-    """What was found: all of it if it had to be sorted, else one page."""
+    """The objects found: all of them if they had to be sorted, else one page."""
     position: int = 0
     pages: Generator[list[dict[str, list[bytes]]]] = field(default_factory=_no_pages)
     """The pages that follow."""
@@ -64,7 +64,8 @@ class Reading:
     def read(
         self, object_class: ObjectClass, conditions: Filter | None, listed: Sequence[str] | None
     ) -> DirectoryObject:
-        """Read Directory: by identifier or distinguished name at once, by anything else the first one found."""
+        """Read Directory: directly by identifier or distinguished name, otherwise the first object that a search
+        finds."""
         kind = _kind(object_class)
         one = conditions[0] if conditions is not None and len(conditions) == 1 else None
         if one is None or one.attribute not in _DIRECT or one.relation is not Relation.EQUALS:
@@ -77,7 +78,7 @@ class Reading:
     def _search_one(
         self, object_class: ObjectClass, conditions: Filter | None, listed: Sequence[str] | None
     ) -> DirectoryObject:
-        """Search For One Object (3.1.6.3.1); none is ObjectNotFound, which is what callers ask for."""
+        """Search For One Object (3.1.6.3.1). If there is none the result is ObjectNotFound, which callers expect."""
         handle = self.begin(object_class, conditions, listed, None)
         try:
             return self.next(handle)
@@ -95,7 +96,7 @@ class Reading:
         listed: Sequence[str] | None,
         sort_order: Mapping[str, SortKey] | None,
     ) -> int:
-        """Read Directory Begin; nothing found is an empty list of results."""
+        """Read Directory Begin. Finding nothing is no failure."""
         kind = _kind(object_class)
         wanted = _with_implied(kind, check_list(kind, listed))
         iterator = ReadIterator(next(self._handles), kind, wanted, ldap_names(kind, wanted))
@@ -123,14 +124,14 @@ class Reading:
 
     @staticmethod
     def _turn_page(iterator: ReadIterator) -> bool:
-        """Have the next objects at hand, if there are any."""
+        """Fetch the next page. Returns whether there was one."""
         iterator.ldap_state = next(filter(None, iterator.pages), [])
         iterator.position = 0
         return bool(iterator.ldap_state)
 
     def _more(self, iterator: ReadIterator) -> bool:
-        """Whether there is another object. What ends in the middle is never taken for the end: whoever asks on is told
-        again that the directory cannot be asked."""
+        """Whether there is another object. A search that breaks off is never taken for the end: every further call
+        fails, too."""
         if iterator.failure is not None:
             raise iterator.failure
         try:
@@ -142,7 +143,7 @@ class Reading:
             raise iterator.failure from failure
 
     def next(self, handle: int) -> DirectoryObject:
-        """Read Directory Next; an object that cannot be read is passed over by the next call."""
+        """Read Directory Next. An object that cannot be read is skipped by the next call."""
         iterator = self._iterator(handle)
         if not self._more(iterator):
             raise DirectoryFailure(DirectoryResult.END_OF_DATA)
@@ -157,7 +158,7 @@ class Reading:
         del self.iterators[iterator.handle]
 
     def queues_of(self, computer: str) -> list[DirectoryObject]:
-        """The queues below one queue manager; those that cannot be read are left out."""
+        """The queues below one queue manager, without those that cannot be read."""
         kind = KINDS[ObjectClass.QUEUE]
         wanted = _with_implied(kind, kind.names)
         base = self.objects.names.queue_manager(computer)
@@ -178,7 +179,8 @@ class Reading:
     # --- filters --------------------------------------------------------------------------------------------
 
     def _clauses(self, kind: Kind, expression: Expression) -> list[str]:
-        """An attribute-filter expression as conditions on LDAP attributes; what has none is ignored."""
+        """An attribute-filter expression as conditions on LDAP attributes; attributes that cannot be searched for are
+        ignored."""
         entry = kind.find(expression.attribute)
         if entry is None or not entry.use & Use.FILTER:
             return []
@@ -206,7 +208,7 @@ def _kind(object_class: ObjectClass) -> Kind:
 
 
 def _with_implied(kind: Kind, listed: Sequence[str]) -> list[str]:
-    """The attributes wanted, and those that are needed to find them (3.1.6.3.2.2)."""
+    """The attributes wanted, and those needed to find them (3.1.6.3.2.2)."""
     wanted = list(dict.fromkeys(listed))
     if any(entry.name in wanted for entry in kind.elsewhere) and "full_path" not in wanted:
         wanted.append("full_path")
@@ -220,7 +222,7 @@ def ldap_names(kind: Kind, wanted: Sequence[str]) -> list[str]:
 
 
 def _unsigned(name: str, relation: Relation, value: int) -> str:
-    """A comparison of numbers that the directory keeps signed: what is negative there is large here."""
+    """A comparison of unsigned numbers, which the directory keeps as signed: negative ones there are large."""
     (encoded,) = DWORD.encode(value)
     plain = condition(name, relation, encoded)
     low, high = f"({name}>=0)", f"({name}<=-1)"
@@ -231,7 +233,7 @@ def _unsigned(name: str, relation: Relation, value: int) -> str:
 
 
 def _sort(kind: Kind, found: list[dict[str, list[bytes]]], order: Mapping[str, SortKey]) -> None:
-    """Sort by several attributes; sorting is stable, so the one that counts most comes last."""
+    """Sort by several attributes. Sorting is stable, so the most important one is sorted by last."""
     for name, key in sorted(order.items(), key=lambda pair: pair[1].priority):
         entry = kind.find(name)
         if key.priority and entry is not None and entry in kind.attributes and entry.ldap:
@@ -240,7 +242,7 @@ def _sort(kind: Kind, found: list[dict[str, list[bytes]]], order: Mapping[str, S
 
 
 def _sort_key(entry: Attribute, found: Mapping[str, list[bytes]]) -> Any:
-    """A value to compare by: numbers as numbers, text without case; what is not there comes first."""
+    """A value to sort by: numbers as numbers, text without case; missing values come first."""
     raw = found.get(entry.ldap[0], [])
     if entry.codec is None:
         return (1, raw) if raw else (0,)

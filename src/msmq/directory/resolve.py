@@ -12,18 +12,18 @@ from msmq.wire.guid import guid_text
 
 _FORMAT_NAME: Final = "msMQ-Recipient-FormatName"
 _MAX_MEMBERS: Final = 10_000
-"""As many as a message may have destinations."""
+"""The most members, as many as a message may have destinations."""
 
 
 class Resolving:
-    """The two events."""
+    """The events that resolve aliases and distribution lists."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
 
     def alias(self, path: str) -> str:
-        """Resolve Queue Alias: the format name an alias stands for. One that stands for nothing is useless. Names that
-        applications open are no directory paths, so it is lists whose members are resolved by this."""
+        """Resolve Queue Alias: the format name of an alias. Only members of distribution lists are resolved this way,
+        since names that applications open are no directory paths."""
         found = self.objects.get(path, b"", [_FORMAT_NAME])[_FORMAT_NAME]
         if not found:
             raise DirectoryFailure(
@@ -32,8 +32,8 @@ class Resolving:
         return str(values.TEXT.decode(found))
 
     def distribution_list(self, guid: bytes) -> list[str]:
-        """Resolve Distribution List: the format names of all members, those of member lists included, once each.
-        A list that contains itself, in whatever round, adds nothing by that."""
+        """Resolve Distribution List: the format names of all members, including those of nested lists, each once. A
+        list that contains itself, directly or not, adds nothing."""
         names: dict[str, None] = {}
         self._expand(guid, names, set())
         return list(names)

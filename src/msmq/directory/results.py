@@ -25,13 +25,13 @@ def result_of(code: int) -> DirectoryResult:
 
 
 class DirectoryFailure(Exception):  # noqa: N818 - it is a result on its way to the caller of an event
-    """An event ends with this result. It never leaves the room."""
+    """An event ends with this result. The exception never leaves this room."""
 
     def __init__(self, result: DirectoryResult, reason: str = "", *, referred: bool = False) -> None:
         super().__init__(reason or result.value)
         self.result = result
         self.referred = referred
-        """Whether the server says that others might know."""
+        """Whether the server referred us to others."""
         self.reason = reason or result.value
 
 

@@ -1,15 +1,15 @@
-"""Security descriptors between MSMQ and the directory.
+"""Translation of security descriptors between MSMQ and the directory.
 
 The two give the same bits different meanings: 0x20 lets somebody *read* the properties of a queue in MSMQ and *write*
 them in the directory. So descriptors are translated, in both directions. Reading and writing properties and creating
-queues have rights of the directory; sending, receiving and peeking have none, and become control access rights that
-every forest has under CN=Extended-Rights, each an entry of its own.
+queues have rights of the directory; sending, receiving and peeking have none, and become control access rights, which
+every forest has under CN=Extended-Rights, each in an entry of its own.
 
 Some MSMQ bits only count together (receiving is deleting and peeking). A permission is translated when all bits of it
-are granted, a prohibition when any of its own bits is denied: nobody ever gets more than was said.
+are granted, a prohibition when any of its own bits is denied: nobody ever gets more than was granted.
 
-Entries that were inherited are not written: the directory adds its own. Entries about single properties or about
-other extended rights say nothing about MSMQ, and are not read.
+Inherited entries are not written: the directory adds its own. Entries about single properties or about other extended
+rights do not concern MSMQ and are not read.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ LIST_OBJECT: Final = 0x0080
 CONTROL_ACCESS: Final = 0x0100
 
 _STANDARD: Final = 0xFFFF0000
-"""Delete, read and change the descriptor, take ownership, and the generic rights mean the same to both."""
+"""Rights with the same meaning on both sides: delete, read and change the descriptor, take ownership, generic
+rights."""
 
 _SEE: Final = READ_PROPERTY | LIST_CHILDREN | LIST_OBJECT
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """MSMQ bits and the right of the directory that stands for them."""
+    """MSMQ bits, and the right of the directory that stands for them."""
 
     bits: int
     mask: int
     extended: UUID | None = None
     own_bits: int = 0
-    """Those bits that no lesser right has; zero for all of them."""
+    """The bits that no lesser right has; zero if that is all of them."""
 
     @property
     def denied_bits(self) -> int:
@@ -91,7 +92,7 @@ _OF_OBJECT: Final = {plain: typed for typed, plain in _PLAIN.items()}
 
 
 def to_directory(descriptor: SecurityDescriptor, object_class: ObjectClass) -> SecurityDescriptor:
-    """A descriptor of MSMQ as the directory keeps it; what is recorded (the SACL) is left to the directory."""
+    """A descriptor of MSMQ as the directory keeps it, without the SACL, which is left to the directory."""
     control = Control(descriptor.control & ~(Control.SACL_PRESENT | Control.SACL_DEFAULTED))
     if descriptor.dacl is None:
         return replace(descriptor, sacl=None, control=control)
@@ -125,7 +126,7 @@ def _for_directory(ace: Ace, rights: tuple[Right, ...]) -> Iterator[Ace]:
 
 
 def from_directory(descriptor: SecurityDescriptor, object_class: ObjectClass) -> SecurityDescriptor:
-    """A descriptor of the directory in MSMQ's bits; neighbours about the same trustee become one entry."""
+    """A descriptor of the directory in MSMQ's bits; consecutive entries about the same trustee become one."""
     if descriptor.dacl is None:
         return descriptor
     aces: list[Ace] = []
@@ -158,7 +159,7 @@ def _for_msmq(ace: Ace, rights: tuple[Right, ...]) -> int:
 
 @lru_cache(maxsize=1_024)
 def decode(value: bytes, object_class: ObjectClass) -> bytes:
-    """The content of nTSecurityDescriptor, as MSMQ has it. Very many queues have the same one."""
+    """The content of nTSecurityDescriptor in MSMQ's bits. Cached, since very many queues have the same one."""
     try:
         return from_directory(SecurityDescriptor.decode(value), object_class).encode()
     except DecodeError as error:

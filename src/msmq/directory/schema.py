@@ -1,8 +1,8 @@
 """The conversion tables (MS-MQDSSM 2.2.2, 3.1.6.10, 3.1.6.11, 3.1.6.20): one declaration per attribute.
 
-An :class:`Attribute` says under which LDAP attributes a directory attribute of the data model is kept, how its value
-is written and read, and what it is when the directory has none. Attributes whose conversion needs more than the value
-itself (another object, another attribute) have no codec; :mod:`msmq.directory.conversion` knows them by name.
+An :class:`Attribute` says in which LDAP attributes a directory attribute of the data model is kept, how its value is
+written and read, and its default. Attributes whose conversion needs more than the value itself (another object,
+another attribute) have no codec; :mod:`msmq.directory.conversion` knows them by name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from msmq.manager.model import (
 from msmq.wire.guid import NULL_GUID
 
 REQUIRED: Final = object()
-"""Instead of a default: an object without the attribute cannot be read."""
+"""Stands for a default: an object without the attribute cannot be read."""
 
 
 class Use(Flag):
-    """What an attribute takes part in, beside being read."""
+    """What an attribute is used for, beside being read."""
 
     READ = 0
     CREATE = auto()
@@ -59,21 +59,21 @@ class Kind:
     ldap_class: str
     attributes: tuple[Attribute, ...]
     unsupported: frozenset[str] = frozenset()
-    """Names that may not even be asked for."""
+    """Attributes that may not even be asked for."""
     elsewhere: tuple[Attribute, ...] = ()
-    """Attributes that are kept on another object: for a queue manager, on its computer."""
+    """Attributes that are kept on another object, as those of a queue manager on its computer."""
 
     def find(self, name: str) -> Attribute | None:
         return next((entry for entry in (*self.attributes, *self.elsewhere) if entry.name == name), None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All directory attributes, as 3.1.6.20 lists them, but for the unsupported."""
+        """All directory attributes of 3.1.6.20 except the unsupported ones."""
         return tuple(entry.name for entry in (*self.attributes, *self.elsewhere))
 
 
 def ldap_attributes(kind: Kind, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Create LDAP Attribute List (3.1.6.10): pairs of names; what has no row in the tables is left out."""
+    """Create LDAP Attribute List (3.1.6.10): pairs of names; attributes without a row in the tables are left out."""
     wanted = set(names)
     return [(entry.name, ldap) for entry in kind.attributes if entry.name in wanted for ldap in entry.ldap]
 
@@ -347,4 +347,4 @@ SETTINGS_OF_CONFIGURATION: Final = {
     "mSMQDsService": "mSMQDsServices",
     "mSMQDependentClientService": "mSMQDependentClientServices",
 }
-"""The attributes of mSMQSettings and those of mSMQConfiguration they repeat (3.1.6.1.1.3)."""
+"""The attributes of mSMQSettings that repeat one of mSMQConfiguration (3.1.6.1.1.3)."""

@@ -1,7 +1,7 @@
-"""The bytes of an LDAP connection: seen before they leave, and signed and sealed when agreed (RFC 4422 3.7).
+"""The byte stream of an LDAP connection, observed before it leaves, and signed and sealed if agreed (RFC 4422 3.7).
 
 After a bind by GSS-SPNEGO that negotiated protection, every message travels as a length of four bytes and a token of
-the security context. :class:`Channel` stands where ldap3 expects its socket and does that in between.
+the security context. :class:`Channel` takes the place of ldap3's socket and translates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spnego import ContextProxy
 
 _LENGTH: Final = struct.Struct(">I")
 MAX_TOKEN_BYTES: Final = 16 * 1024 * 1024
-"""More than any answer that pages are asked for can need."""
+"""More than any page of an answer can need."""
 
 Observer = Callable[[bytes], None]
 
@@ -29,7 +29,7 @@ class _Socket(Protocol):
 
 
 class Channel:
-    """A socket for ldap3. ``observe`` sees each LDAP message before it is sealed."""
+    """A socket for ldap3. ``observe`` is called with each LDAP message before it is sealed."""
 
     def __init__(self, inner: socket.socket, observe: Observer | None) -> None:
         self.inner = inner
@@ -37,10 +37,10 @@ class Channel:
         self._context: ContextProxy | None = None
         self._received = b""
         self.still_there: Callable[[], bool] = lambda: False
-        """Whether a server that was silent until the timeout is worth waiting for; who asks something big says so."""
+        """Called when the server is silent until the timeout; returns whether to go on waiting."""
 
     def seal(self, context: ContextProxy) -> None:
-        """From now on, all messages are tokens of this security context."""
+        """Make all further messages tokens of this security context."""
         self._context = context
 
     def sendall(self, data: bytes) -> None:
@@ -49,9 +49,7 @@ class Channel:
         if self._context is not None:
             try:
                 token = self._context.wrap(data).data
-            except (
-                Exception
-            ) as error:  # Kerberos has errors of its own, for example for a ticket that expired
+            except Exception as error:  # Kerberos raises errors of its own, for example for an expired ticket
                 raise OSError(f"a message could not be sealed: {error}") from error
             data = _LENGTH.pack(len(token)) + token
         self.inner.sendall(data)
@@ -97,7 +95,7 @@ class Channel:
                     raise
 
     def is_alive(self) -> bool:
-        """Whether nothing has come since the last answer; a server that hangs up says so, and may say why."""
+        """Whether the connection is still open and silent. Anything that comes unasked is the server hanging up."""
         timeout = self.inner.gettimeout()
         try:
             self.inner.settimeout(0)

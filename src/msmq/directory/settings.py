@@ -1,4 +1,4 @@
-"""How to reach a domain controller, and as whom."""
+"""How to reach a domain controller, and with which account."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ CATALOG_TLS_PORT: Final = 3269
 
 
 class Protection(Enum):
-    """What keeps strangers from reading and changing what travels."""
+    """How the connection is protected from being read and changed by others."""
 
     SEAL = "seal"
-    """SPNEGO with Kerberos or NTLM; every message is signed and encrypted. What a member of a domain uses."""
+    """SPNEGO with Kerberos or NTLM; every message is signed and encrypted. Usual for members of a domain."""
     TLS = "tls"
     """TLS from the first byte (port 636), with a name and a password inside."""
     START_TLS = "start-tls"
-    """TLS after a first request in the clear (port 389), with a name and a password inside."""
+    """TLS after a first unencrypted request (port 389), with a name and a password inside."""
     NONE = "none"
-    """Nothing; only for a server on this computer."""
+    """No protection; only for a server on this computer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A user (``name@REALM``) and its password."""
+    """A user (``name@REALM``) with a password."""
 
     user: str
     password: str = field(repr=False)
@@ -36,7 +36,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class Keytab:
-    """An account whose keys are in a file: how a service logs on without a password."""
+    """An account whose keys are in a file, so that a service can log on without a password."""
 
     principal: str
     path: Path
@@ -44,7 +44,7 @@ class Keytab:
 
 @dataclass(frozen=True, slots=True)
 class CredentialCache:
-    """Tickets that somebody else gets and renews; None is the cache Kerberos finds by itself."""
+    """Tickets that another program fetches and renews; None stands for the cache that Kerberos finds by itself."""
 
     path: Path | None = None
 
@@ -54,42 +54,41 @@ Credential = Password | Keytab | CredentialCache
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A domain controller: its DNS name, which tickets and certificates are made out to, and where it is."""
+    """A domain controller: its DNS name, which is in its tickets and certificates, and its address."""
 
     name: str
     address: str | None = None
     port: int | None = None
     catalog_port: int | None = None
-    """Where its global catalog is, if not where all others have theirs."""
+    """The port of its global catalog, if not the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a connection needs. Servers are tried in their order; without any, those that the DNS has for
-    ``domain``."""
+    """The settings of a connection. Servers are tried in order; without any, those that the DNS has for ``domain``."""
 
     servers: tuple[Server, ...]
     credential: Credential
     protection: Protection = Protection.SEAL
     mechanism: str = "negotiate"
-    """Inside SPNEGO: ``kerberos``, ``ntlm``, or ``negotiate`` for the better of the two that works."""
+    """The mechanism inside SPNEGO: ``kerberos``, ``ntlm``, or ``negotiate`` for the better one that works."""
     certificate_authority: Path | None = None
-    """Who must have signed the server's certificate; None for those the system trusts."""
+    """The authority that must have signed the server's certificate; None for those that the system trusts."""
     connect_timeout_s: float = 5
-    """For finding a controller that answers, looking up its name and logging on to it, all together."""
+    """The time limit for finding a controller that answers, looking up its name and logging on, all together."""
     receive_timeout_s: float = 5
     search_timeout_s: float = 130
-    """For a search in a whole tree: longer than the 120 seconds the server is given for it."""
+    """The time limit for a search in a subtree, longer than the 120 seconds that the server gets for it."""
     page_size: int = 500
-    """Objects per answer; a domain controller gives at most 1,000 unless told otherwise."""
+    """Objects per page; a domain controller returns at most 1,000 unless configured otherwise."""
     domain: str = ""
-    """DNS name of the domain, to find its controllers by."""
+    """The DNS name of the domain in which controllers are looked for."""
     site: str = ""
-    """Name of the site whose controllers are asked first."""
+    """The site whose controllers are asked first."""
     name_servers: tuple[tuple[str, int], ...] = ()
-    """Whom to ask; none for those of the system."""
+    """The DNS servers to ask; none for those of the system."""
     catalog: bool = False
-    """The global catalog is meant: what all domains of a forest have, and not all of it."""
+    """Whether the connection is to the global catalog, which has part of the objects' attributes for all domains."""
 
     def port_of(self, server: Server) -> int:
         if self.catalog:
@@ -98,5 +97,5 @@ class Settings:
         return server.port or (LDAPS_PORT if self.protection is Protection.TLS else LDAP_PORT)
 
     def of_catalog(self, forest: str) -> Settings:
-        """These settings for the global catalog; ``forest`` is the DNS name of its first domain."""
+        """These settings for the global catalog; ``forest`` is the DNS name of the forest's root domain."""
         return replace(self, catalog=True, domain=forest if self.domain else "")

@@ -1,7 +1,9 @@
-"""mSMQSettings (MS-MQDSSM 3.1.6.1.1.3, 3.1.6.2.1.3, 3.1.6.7.1.9): how the servers of a site are found.
+"""mSMQSettings (MS-MQDSSM 3.1.6.1.1.3, 3.1.6.2.1.3, 3.1.6.7.1.9), the objects by which the servers of a site are
+found.
 
-A queue manager that is a routing, directory or supporting server has one of these below the server object of its
-computer in each of its sites. They repeat some attributes of the queue manager and come and go with its roles.
+A queue manager that is a routing, directory or supporting server has such an object below the server object of its
+computer in each of its sites. It repeats some attributes of the queue manager, and is created and deleted with the
+roles.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class SettingsObjects:
         *,
         replace_old: bool = False,
     ) -> None:
-        """Make one; that of an earlier life is in the way unless it may be replaced."""
+        """Create a settings object. One that already exists is an error, unless it may be replaced."""
         name = self._site_name(site)
         if name is None:
             return
@@ -51,8 +53,8 @@ class SettingsObjects:
             self.objects.create(parent, _NAME, "mSMQSettings", attributes)
 
     def update(self, computer: str, site: bytes, configuration: Mapping[str, Sequence[bytes]]) -> None:
-        """Have one that says what the configuration says; one that does already is left alone, for who may write the
-        configuration need not have rights here."""
+        """Make a settings object agree with the configuration. One that already agrees is not written, since an
+        account that may write the configuration need not have rights to it."""
         name = self._site_name(site)
         if name is None:
             return
@@ -74,7 +76,7 @@ class SettingsObjects:
             self.objects.delete(self.objects.names.settings(computer, name))
 
     def _site_name(self, site: bytes) -> str | None:
-        """The name of a site, or None for one that is not there."""
+        """The name of a site, or None if it does not exist."""
         try:
             return str(values.TEXT.decode(self.objects.get("", site, ["cn"])["cn"]))
         except DirectoryFailure as failure:
@@ -86,7 +88,7 @@ class SettingsObjects:
 
 
 def repeated(configuration: Mapping[str, Sequence[bytes]]) -> dict[str, Sequence[bytes]]:
-    """Those attributes of a settings object whose values are known."""
+    """The known values of a settings object's attributes."""
     return {
         setting: configuration[attribute]
         for setting, attribute in SETTINGS_OF_CONFIGURATION.items()

@@ -1,4 +1,4 @@
-"""The directory events for an event loop: each call waits in a thread of a small pool, never in the loop."""
+"""The directory events for an event loop: each call waits in a thread of a small pool."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from msmq.manager.directory import (
 from msmq.security.access import Token
 
 _THREADS: Final = 16
-"""They mostly wait; requests of several go over one connection together."""
+"""Threads mostly wait; requests of several go over one connection together."""
 
 _T = TypeVar("_T")
 
 
 class DirectoryThreads:
-    """A blocking directory behind coroutines with the same names and answers."""
+    """Makes a blocking directory available as coroutines with the same names and results."""
 
     def __init__(self, directory: Directory, threads: int = _THREADS) -> None:
         self.directory = directory
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="directory")
 
     async def run(self, operation: Callable[[], _T]) -> _T:
-        """Anything else that talks to the directory, in a thread of the pool."""
+        """Run any other operation on the directory in a thread of the pool."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, operation)
 
     async def create(
@@ -59,7 +59,7 @@ class DirectoryThreads:
         attributes: Sequence[str] | None = None,
         sort_order: Mapping[str, SortKey] | None = None,
     ) -> tuple[DirectoryResult, list[DirectoryObject]]:
-        """Everything a query finds: Begin, Next until the end, and End. Objects that cannot be read are left out."""
+        """Find all objects of a query: Begin, Next until the end, and End. Objects that cannot be read are left out."""
         return await self.run(
             lambda: find_all(self.directory, object_class, conditions, attributes, sort_order)
         )
@@ -70,7 +70,7 @@ class DirectoryThreads:
         return await self.run(lambda: self.directory.resolve_distribution_list(guid, domain))
 
     def close(self, *, wait: bool = True) -> None:
-        """Let the calls that run end; no new ones."""
+        """Accept no more calls; those that run may end."""
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
@@ -81,7 +81,7 @@ def find_each(
     attributes: Sequence[str] | None = None,
     sort_order: Mapping[str, SortKey] | None = None,
 ) -> Generator[DirectoryObject, None, DirectoryResult]:
-    """Everything a query finds, in its order, one page of it in memory; returns how it ended."""
+    """Iterate over the objects of a query in order, with one page in memory. Returns the result of the query."""
     result, query = directory.read_begin(object_class, conditions, attributes, sort_order)
     if query is None:
         return result
@@ -105,7 +105,7 @@ def find_all(
     attributes: Sequence[str] | None = None,
     sort_order: Mapping[str, SortKey] | None = None,
 ) -> tuple[DirectoryResult, list[DirectoryObject]]:
-    """Everything a query finds at once."""
+    """All objects of a query at once."""
     found: list[DirectoryObject] = []
 
     each = find_each(directory, object_class, conditions, attributes, sort_order)

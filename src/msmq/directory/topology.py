@@ -1,4 +1,4 @@
-"""Sites and the links between them, as an administrator of the domain makes them."""
+"""Sites and the links between them, as administrators of the domain create and change them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
 
 
 class Topology:
-    """Changes to the sites of an enterprise, in the name of whoever ``joining`` is logged on as."""
+    """Changes to the sites of an enterprise, with the rights of the account that ``joining`` is logged on as."""
 
     def __init__(self, joining: Joining) -> None:
         self.joining = joining
         self.directory = joining.directory
 
     def create_site(self, name: str, *, foreign: bool = False) -> bytes:
-        """A site, with the container for its servers; a foreign one is where a system that is no MSMQ is reached.
+        """Create a site with the container for its servers. A foreign site stands for a system other than MSMQ.
 
         Raises:
-            JoiningError: it cannot be made.
+            JoiningError: it cannot be created.
         """
         self.joining.reach()
         item = DirectoryObject(ObjectClass.SITE, {"name": name, "foreign_site": foreign})
@@ -35,7 +35,7 @@ class Topology:
         return identifier
 
     def set_foreign(self, name: str, *, foreign: bool) -> None:
-        """Say of a site whether a foreign system is reached there.
+        """Set whether a site stands for a foreign system.
 
         Raises:
             JoiningError: there is no such site, or it cannot be changed.
@@ -45,7 +45,7 @@ class Topology:
         self._write(ObjectClass.SITE, values, f"the site {name}")
 
     def delete_site(self, name: str) -> None:
-        """Take a site away that no queue manager and no link uses any more.
+        """Delete a site that no queue manager and no link uses any more.
 
         Raises:
             JoiningError: it is in use, or cannot be deleted.
@@ -68,18 +68,16 @@ class Topology:
         servers = DirectoryObject(
             ObjectClass.SITE, {"full_path": child("Servers", places.site(name)), "name": name}
         )
-        self.directory.delete(
-            servers, None
-        )  # what is in it keeps the site from being deleted, and is told then
+        self.directory.delete(servers, None)  # if it is not empty, the deletion of the site fails and says so
         site = DirectoryObject(ObjectClass.SITE, {"name": name})
         if self.directory.delete(site, None) is not DirectoryResult.SUCCESS:
             raise self.joining.refusal(f"the site {name} could not be deleted")
 
     def create_link(self, first: str, second: str, cost: int, gates: Sequence[str] = ()) -> bytes:
-        """A link between two sites; with gates, messages between them go by way of those routing servers.
+        """Create a link between two sites; with gates, messages between the sites pass through those routing servers.
 
         Raises:
-            JoiningError: it cannot be made.
+            JoiningError: it cannot be created.
         """
         self.joining.reach()
         ends = self._pair(first, second)
@@ -116,7 +114,7 @@ class Topology:
         self._write(ObjectClass.ROUTING_LINK, values, f"the link between {first} and {second}")
 
     def delete_link(self, first: str, second: str) -> None:
-        """Take a link away.
+        """Delete a link.
 
         Raises:
             JoiningError: there is none, or it cannot be deleted.

@@ -1,4 +1,4 @@
-"""What can be wrong with a directory, in words an operator can act upon."""
+"""Problems with a directory, explained so that an operator can act upon them."""
 
 from __future__ import annotations
 
@@ -95,19 +95,19 @@ REMEDIES: Final = (
         "389 (636 for tls) open?",
     ),
 )
-"""What a message of a server or a library looks like, and what to do about it. The first one that fits counts."""
+"""Patterns for the messages of servers and libraries, and what to do about each. The first one that fits counts."""
 
 
 def remedy(reason: str) -> str:
-    """What to do about a failure; empty when nobody knows."""
+    """What to do about a failure; "" if that is not known."""
     return next((what for pattern, what in REMEDIES if re.search(pattern, reason)), "")
 
 
 def explain(directory: ActiveDirectory) -> str:
-    """Why the last request failed, and what to do."""
+    """Why the last request failed, and what to do about it."""
     return explained(directory.last_failure or directory.connection.last_trouble)
 
 
 def explained(reason: str) -> str:
-    """A reason, and what to do about it."""
+    """A reason, followed by what to do about it."""
     return f"{reason.rstrip('.')}. {remedy(reason)}".strip() if reason else ""

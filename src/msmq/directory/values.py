@@ -1,8 +1,8 @@
 """Attribute values: the syntaxes of the schema (MS-MQDSSM 2.2.2) as pairs of functions.
 
-LDAP knows lists of octet strings. A codec turns a value of the data model into such a list and back; an empty list is
-an attribute that is not there, which is how an empty string, list or blob is stored, for the directory refuses empty
-values. What cannot be read raises DecodeError.
+An LDAP attribute is a list of octet strings. A codec turns a value of the data model into such a list and back. Empty
+strings, lists and blobs become an empty list, which means no attribute, because the directory refuses empty values.
+Values that cannot be read raise DecodeError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Values = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How one kind of value is written and read. ``decode`` is given at least one value."""
+    """How values of one type are written and read. ``decode`` is given at least one value."""
 
     encode: Callable[[Any], list[bytes]]
     decode: Callable[[Values], Any]
@@ -55,7 +55,7 @@ def _boolean(value: bytes) -> bool:
 
 
 def _signed(value: int) -> int:
-    """LDAP integers of 32 bits are signed: 0xFFFFFFFF is written as -1."""
+    """A 32-bit number as LDAP writes it, signed: 0xFFFFFFFF becomes -1."""
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
@@ -66,7 +66,7 @@ def _guid(value: bytes) -> bytes:
 
 
 def _time(value: bytes) -> int:
-    """GeneralizedTime, which the directory gives in UTC, as seconds since 1970."""
+    """A GeneralizedTime, which the directory gives in UTC, in seconds since 1970."""
     try:
         return int(
             datetime.strptime(_text(value).partition(".")[0].rstrip("Z"), "%Y%m%d%H%M%S")
@@ -85,7 +85,7 @@ def _time_text(seconds: int) -> bytes:
 
 
 def _listed(table: Mapping[Any, bytes], other: Any = None) -> Codec:
-    """Values of an enumeration; what is not in the table is read as ``other``."""
+    """A codec for an enumeration; values that are not in the table are read as ``other``."""
     back = {value: key for key, value in table.items()}
 
     def decode(values: Values) -> Any:
@@ -104,7 +104,7 @@ DWORD: Final = Codec(
 )
 BOOLEAN: Final = Codec(lambda flag: [b"TRUE" if flag else b"FALSE"], lambda values: _boolean(_one(values)))
 FLAG: Final = Codec(lambda flag: [b"1" if flag else b"0"], lambda values: _number(_one(values)) == 1)
-"""mSMQNt4Stub is a number where all its neighbours are booleans."""
+"""For mSMQNt4Stub, which is a number although all similar attributes are booleans."""
 GUID: Final = Codec(lambda guid: [_guid(guid)], lambda values: _guid(_one(values)))
 GUIDS: Final = Codec(lambda guids: [_guid(guid) for guid in guids], lambda values: tuple(map(_guid, values)))
 TEXTS: Final = Codec(

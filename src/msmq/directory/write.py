@@ -29,7 +29,7 @@ _ROLES: Final = (*SERVER_FLAGS, "remote_access_server", "directory_server_type",
 
 
 class Writing:
-    """The event, for each class."""
+    """The event that changes objects, for each class."""
 
     def __init__(self, objects: Objects, converter: Converter) -> None:
         self.objects = objects
@@ -49,7 +49,7 @@ class Writing:
         self._write_security(kind, item, names_listed, path, guid)
 
     def _target(self, item: DirectoryObject) -> tuple[str, bytes]:
-        """Which object is meant: its distinguished name, its identifier, or both."""
+        """The distinguished name of the object to write, its identifier, or both."""
         places = self.objects.names
         if item.object_class is ObjectClass.ENTERPRISE:
             return places.enterprise, b""
@@ -95,10 +95,10 @@ class Writing:
     def _write_queue_manager(
         self, item: DirectoryObject, listed: Sequence[str], path: str, guid: bytes
     ) -> None:
-        """The configuration, its descriptor, the certificates of the computer, and the settings objects.
+        """Write the configuration, its descriptor, the certificates of the computer, and the settings objects.
 
-        What the object was is read before it is changed: a role that is not written keeps its bit, and the
-        settings objects follow the change of roles.
+        The old roles are read first: a role that is not written keeps its bit, and the settings objects follow the
+        change of roles.
         """
         given = {name: item.attributes[name] for name in _ROLES if name in listed and populated(item, name)}
         before = self._roles(path, guid) if given else {}
@@ -136,7 +136,7 @@ class Writing:
         path: str,
         guid: bytes,
     ) -> None:
-        """mSMQSettings Objects (3.1.6.7.1.9)."""
+        """Update the settings objects after a change of roles (3.1.6.7.1.9, mSMQSettings Objects)."""
         old = _sites_served(before)
         new = _sites_served(after)
         if not old and not new:

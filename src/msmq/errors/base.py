@@ -1,18 +1,18 @@
-"""The root of the error tree, and how a status of MS-MQMQ 2.4 becomes an exception."""
+"""The root of the error tree, and the exceptions for statuses of MS-MQMQ 2.4."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 CUSTOMER_BIT = 0x20000000
-"""Set in every HRESULT a vendor invents, clear in every one Microsoft defines (MS-MQMQ 1.7)."""
+"""Set in every HRESULT that a vendor defines, clear in every one of Microsoft (MS-MQMQ 1.7)."""
 
 _SEVERITY_BIT = 0x80000000
 _FACILITY_MASK = 0x1FFF0000
 _FACILITY_MSMQ = 0x000E0000
 
 STATUS: dict[str, int] = {}
-"""Every error status the project knows, name to HRESULT; filled as the classes below are declared."""
+"""All error statuses that the project knows, name to HRESULT; filled by the declarations of the classes."""
 
 _CLASSES: dict[int, type[MQError]] = {}
 
@@ -24,8 +24,8 @@ class MsmqError(Exception):
 class DecodeError(MsmqError):
     """Received bytes break the specification.
 
-    ``reason`` is one plain sentence without the bytes themselves, so that it can be logged;
-    ``offset`` is where in the packet or blob the trouble was seen, when that is known.
+    ``reason`` is one plain sentence without the bytes themselves, so that it can be logged; ``offset`` is the position
+    of the error in the packet or blob, if known.
     """
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
@@ -35,7 +35,7 @@ class DecodeError(MsmqError):
 
 
 class EncodeError(MsmqError, ValueError):
-    """A value cannot be written in the form the specification gives it."""
+    """A value cannot be written in the form that the specification demands."""
 
 
 class MQError(MsmqError):
@@ -86,7 +86,7 @@ class MQError(MsmqError):
     def answer_code(self) -> int:
         """The HRESULT that peers are answered with.
 
-        A code that only MSMQ 1.0 and 2.0 return, or none, becomes MQ_ERROR: we answer as a later version does.
+        A code that only MSMQ 1.0 and 2.0, or no version at all, return becomes MQ_ERROR, as in later versions.
         """
         return self.code if self.last_version is None else MQError.code
 
@@ -120,7 +120,7 @@ def failed(code: int) -> bool:
 
 
 def error_for(code: int, detail: str | None = None) -> MQError:
-    """The exception of a failure HRESULT. Asking for that of a success is the caller's fault."""
+    """The exception for a failure HRESULT. Raises ValueError for the code of a success."""
     if not failed(code):
         raise ValueError(f"0x{code:08X} is no failure")
     known = _CLASSES.get(code)

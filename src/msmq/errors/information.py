@@ -1,4 +1,4 @@
-"""The statuses of MS-MQMQ 2.4 that are no failures."""
+"""The statuses of MS-MQMQ 2.4 that are not failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of the log in a local directory, for an instance that waits for its turn."""
+"""A copy of the log in a local directory, for an instance that waits to lead."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from msmq.store import Disk, DiskFile
 
 
 class Cache:
-    """The files that the rows of a log make, as far as they were applied.
+    """The files that the rows of the log describe, as far as they were applied.
 
-    Nothing of it is synced. After a crash of the computer it may be anything, so every process begins with an empty
-    one.
+    Nothing is synced. After a crash of the computer the files may hold anything, so every process begins with an empty
+    cache.
     """
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.applied = 0
-        """The number of the last row in it."""
+        """The number of the last row applied."""
         self.missing: set[int] = set()
-        """Segments that have to be fetched as a whole, up to ``applied``, before anything else."""
+        """Segments that have to be fetched as a whole, up to ``applied``, before any more rows are applied."""
         self._open: tuple[int, DiskFile] | None = None
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Empty the cache."""
         self.close()
         for name in self.disk.names():
             if segment_of(name) is not None:
@@ -33,28 +33,28 @@ class Cache:
         self.missing.clear()
 
     def compare(self, end: int, starts: Iterable[int]) -> bool:
-        """Begin anew, and say so, when rows are in it that the log does not have: it ends before them, or an epoch
-        that is new here started below them. They were seen and lost before anybody was told that they are safe."""
+        """Empty the cache, and return True, if it has rows that the log lacks: the log ends before them, or an epoch
+        that is new here started below them. Such rows were lost before anybody was told that they are safe."""
         if end < self.applied or any(start <= self.applied for start in starts):
             self.clear()
             return True
         return False
 
     def apply(self, rows: Iterable[NumberedRow]) -> None:
-        """Bring rows in, which follow the last one that was."""
+        """Apply rows, which must follow the last one applied."""
         for number, row in rows:
             assert number > self.applied, f"row {number} comes after row {self.applied}"
             self._apply(row)
             self.applied = number
 
     def restore(self, segment: int, rows: Iterable[Row]) -> None:
-        """Bring in all rows of a segment that was missing."""
+        """Apply all rows of a missing segment."""
         for row in rows:
             self._apply(row)
         self.missing.discard(segment)
 
     def keep(self, segments: set[int]) -> None:
-        """Delete what the log no longer has: segments that are none of these."""
+        """Delete all other segments than these, because the log no longer has them."""
         self.close()
         for name in self.disk.names():
             segment = segment_of(name)
@@ -63,7 +63,7 @@ class Cache:
         self.missing &= segments
 
     def discard(self, segments: set[int]) -> None:
-        """Segments may differ from what the log has: fetch them again."""
+        """Delete segments that may differ from the log, to have them fetched again."""
         self.close()
         names = set(self.disk.names())
         for segment in segments:
@@ -72,7 +72,7 @@ class Cache:
         self.missing |= segments
 
     def close(self) -> None:
-        """Close the file that was written last."""
+        """Close the file that was last written."""
         if self._open is not None:
             self._open[1].close()
             self._open = None
@@ -83,7 +83,7 @@ class Cache:
             file.truncate(row.offset)
             return
         if row.offset == 0:
-            # Either the first row of a new file, perhaps with the number of one that was dropped, or all that is in it.
+            # Either the first row of a new file, perhaps with the number of a dropped one, or the whole file.
             file.truncate(0)
         file.pwrite(row.data, row.offset)
 

@@ -1,4 +1,4 @@
-"""Connections to the database: to its primary, with settings that our promises need, and errors in our own words."""
+"""Connections to the database: to its primary, with the settings that our promises need, and its errors translated."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from msmq.ha.errors import DatabaseError, HaError, NewerSchemaError, NotLeaderEr
 from msmq.store import StoreFullError
 
 CONNECT_S: Final = 2.0
-"""How long one node may take to let an instance in: as long as it is waited for, nobody leads."""
+"""How long one node may take to accept an instance; as long as it is waited for, nobody leads."""
 OPERATOR_S: Final = 15.0
-"""How long it may take for somebody who types a command: a busy database is slow to let people in."""
+"""How long it may take for an operator's command: a busy database is slow to accept connections."""
 _OLDEST_SERVER: Final = 130_000
 _FULL: Final = ("53100", "53200")
 SESSION: Final = {
     "application_name": "msmq",
-    # A commit must wait for the other nodes and must not be cancelled, whatever the role or the database say.
+    # A commit must wait for the other nodes and must not be cancelled, whatever is set for the role or the database.
     "synchronous_commit": "on",
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -37,13 +37,13 @@ SESSION: Final = {
 }
 _log = logging.getLogger(__name__)
 
-Connection: TypeAlias = Any  # asyncpg says nothing about its types
+Connection: TypeAlias = Any  # asyncpg has no type hints
 Lost = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, TimeoutError)
-"""The other end does not answer; what was under way may or may not have happened."""
+"""Errors of a lost connection, after which a statement may or may not have been carried out."""
 
 
 def nodes_of(address: str) -> list[str]:
-    """The address of each node in an address that names several."""
+    """The addresses of the nodes that one address names."""
     parts = urlsplit(address)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," not in hosts:
@@ -52,33 +52,33 @@ def nodes_of(address: str) -> list[str]:
 
 
 def without_password(address: str) -> str:
-    """An address as it may be shown."""
+    """The address without its password, for messages."""
     parts: SplitResult = urlsplit(address)
     user, at, hosts = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{hosts}", query=""))
 
 
 class Database:
-    """A database with the tables of one queue manager in it."""
+    """A database with the tables of a queue manager."""
 
     def __init__(self, address: str, schema_name: str, connect_s: float = CONNECT_S) -> None:
-        """``connect_s``: how long one node may take to let us in."""
+        """``connect_s`` is how long one node may take to accept us."""
         self._nodes = nodes_of(address)
         self.connect_s = connect_s
         self.where = without_password(address)
         self.schema = f'"{schema_name}"'
         self._schema_name = schema_name
         self.primary = self._nodes[0]
-        """The address of the node that was found to be the primary last."""
+        """The address of the node that was last found to be the primary."""
         self.synchronous = ""
-        """What the primary says about who has to confirm a commit; empty if nobody has."""
+        """The primary's setting of which nodes have to confirm a commit; empty if none."""
 
     def sql(self, text: str, **names: object) -> str:
-        """A statement with the schema in it."""
+        """Fill the schema and other names into a statement."""
         return text.format(schema=self.schema, **names)
 
     async def connect(self) -> Connection:
-        """Connect to the primary; all nodes are tried at once, since one of them may be silent.
+        """Connect to the primary. All nodes are tried at once, since one of them may be silent.
 
         Raises:
             DatabaseError: the database is there and cannot be used.
@@ -101,7 +101,7 @@ class Database:
                 refusals.append(result)
             elif isinstance(result, BaseException):
                 raise result
-        # One that was primary before and does not know yet that it is not any more has an older timeline.
+        # A former primary that does not know yet that it was replaced has an older timeline.
         found.sort(key=lambda each: each[0])
         for *_, connection in found[:-1]:
             connection.terminate()
@@ -140,11 +140,11 @@ class Database:
             raise
 
     async def prepare(self, manager: str) -> None:
-        """Make the tables of a queue manager, or bring them up to date.
+        """Create the tables of a queue manager, or bring them up to date.
 
         Raises:
-            NewerSchemaError: a newer program has made them.
-            DatabaseError: they cannot be made, or are another queue manager's.
+            NewerSchemaError: a newer program has created them.
+            DatabaseError: they cannot be created, or belong to another queue manager.
         """
         connection = await self.connect()
         try:
@@ -170,7 +170,8 @@ class Database:
                 await connection.execute(self.sql(schema.SET_VERSION, version=target))
 
     async def _check_name(self, connection: Connection, manager: str) -> None:
-        """Instances have one name, or every take-over would make another queue manager of it."""
+        """Check that the tables belong to this queue manager: instances must have one name, or a take-over would
+        change it."""
         await connection.execute(self.sql(schema.NAME_MANAGER), manager)
         known: str = await connection.fetchval(self.sql(schema.READ_MANAGER))
         if known.lower() != manager.lower():
@@ -180,7 +181,7 @@ class Database:
             )
 
     async def has_tables(self, connection: Connection) -> bool:
-        """Whether an instance was ever started."""
+        """Whether the tables exist, because an instance was started before."""
         return await self._version(connection) > 0
 
     async def _version(self, connection: Connection) -> int:
@@ -197,7 +198,7 @@ class Database:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Errors of the database in our own words."""
+    """Translate the errors of the database into ours."""
     try:
         yield
     except asyncpg.PostgresError as error:
@@ -212,8 +213,7 @@ def translated(where: str) -> Iterator[None]:
 
 
 def in_our_words(where: str, state: str, error: str) -> HaError | StoreFullError:
-    """What an answer of the server means: its SQLSTATE and its text. A statement that is answered with an error has
-    changed nothing."""
+    """Translate an error of the server, given its SQLSTATE and text. A statement that fails has changed nothing."""
     if state in _FULL:
         return StoreFullError(f"{where} has no room ({error}): free space on the database's disk.")
     if state.startswith("28"):
@@ -234,8 +234,8 @@ def in_our_words(where: str, state: str, error: str) -> HaError | StoreFullError
 
 @asynccontextmanager
 async def patience(connection: Connection, seconds: float) -> AsyncIterator[None]:
-    """Hang up when what is done in here takes longer. Nothing is cancelled: the server would have to answer that
-    too, and a commit must not be."""
+    """Drop the connection if the block takes longer. Nothing is cancelled: the server would have to answer that as
+    well, and a commit must not be cancelled."""
     hanging_up = asyncio.get_running_loop().call_later(seconds, connection.terminate)
     try:
         yield
@@ -244,7 +244,7 @@ async def patience(connection: Connection, seconds: float) -> AsyncIterator[None
 
 
 async def goodbye(connection: Connection) -> None:
-    """Close a connection on which nothing is under way."""
+    """Close a connection that has nothing under way."""
     with suppress(*Lost, asyncpg.PostgresError):
         async with patience(connection, CONNECT_S):
             await connection.close()

@@ -1,12 +1,11 @@
-"""The disk of a leader: files in a local directory, and in front of every sync the log that all instances share.
+"""The disk of a leader: files in a local directory, and the shared log, which has to confirm every sync.
 
-What the store writes goes to the local file at once and waits for the next sync of any file, or for :meth:`send`, which
-is a sync that is not waited for. Either sends all of it to the log in the order of the writes, and it is durable when
-the log has confirmed it. Local files are not synced: they are read while this process lives, and whoever takes over
-reads the log.
+A write of the store goes to the local file at once and waits for the next sync of any file, or for :meth:`send`, which
+is a sync that nobody waits for. Either sends all waiting writes to the log in order, and they are durable when the log
+has confirmed them. Local files are not synced: only this process reads them, and whoever takes over reads the log.
 
-Names need no sync either. A segment is in the log from its first row on, rows are confirmed in their order, and
-segments are dropped in the order they are deleted, so whoever comes next sees a state that the store was in.
+Names need no sync either. A segment is in the log from its first row on, rows are confirmed in order, and segments are
+dropped in the order of their deletion, so the next leader sees a state that the store was in.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from msmq.store import Answered, Disk, DiskFile, StoreError, StoreFullError
 
 _LONGEST_FORMAT: Final = 4096
 _AHEAD_BYTES: Final = 1 << 17
-"""A transaction costs the database as much as this many bytes in it."""
+"""A transaction costs the database as much as this many bytes do."""
 
 
 class ReplicatedFile:
-    """A file of a replicated disk. One that nobody else needs has no ``segment``."""
+    """A file of a replicated disk. A file that other instances do not need has no ``segment``."""
 
     def __init__(self, disk: ReplicatedDisk, local: DiskFile, segment: int | None) -> None:
         self._disk = disk
@@ -50,7 +49,7 @@ class ReplicatedFile:
         self._disk.ship()
 
     def allocate(self, size: int) -> None:
-        # Zeros that nothing was written to are of no use to others.
+        # Zeros behind the written part are of no use to other instances.
         self._local.allocate(size)
 
     def truncate(self, size: int) -> None:
@@ -63,21 +62,22 @@ class ReplicatedFile:
 
 
 class ReplicatedDisk:
-    """A directory whose segments are in a shared log too. ``local`` has what the log has, and is owned by the
-    caller."""
+    """A directory whose segments are also in a shared log. ``local`` has the same contents as the log and belongs to
+    the caller."""
 
     def __init__(self, local: Disk, log: SharedLog) -> None:
         self._local = local
         self._log = log
         self._waiting: list[Row] = []
-        """What was written and not sent."""
+        """Writes that were not sent yet."""
         self._under_way: deque[list[Row]] = deque()
         self._refused: list[Row] = []
-        """What found no room, with what was sent behind it; it waits again when the last of it was refused."""
+        """Rows that found no room, and those sent after them; they wait again once the last of them has been
+        refused."""
         self._in_log: set[int] = set()
         """Segments of which the log has rows, or may have."""
         self._ends: dict[int, int] = {}
-        """Where what was written to a segment ends: other instances have it so far and no farther."""
+        """The end of the written part of each segment; other instances have nothing behind it."""
         self._dropped: set[int] = set()
         for name in local.names():
             segment = segment_of(name)
@@ -93,8 +93,8 @@ class ReplicatedDisk:
 
     @property
     def unsettled(self) -> set[int]:
-        """Segments whose local file may differ from what the log has: changes were not confirmed, or it is gone here
-        and perhaps not there."""
+        """Segments whose local file may differ from the log, because changes were not confirmed, or the file was
+        deleted here and perhaps not in the log."""
         under_way = (row for rows in self._under_way for row in rows)
         return {row.segment for row in (*under_way, *self._refused, *self._waiting)} | self._dropped
 
@@ -116,7 +116,7 @@ class ReplicatedDisk:
         if segment is not None:
             self._waiting = [row for row in self._waiting if row.segment != segment]
             self._ends.pop(segment, None)
-            # The number of one that the log never had is used again, and must not be dropped then.
+            # The number of a segment that the log never had is used again, and must not be dropped then.
             if segment in self._in_log:
                 self._in_log.discard(segment)
                 self._dropped.add(segment)
@@ -148,22 +148,23 @@ class ReplicatedDisk:
         return self._local.free_bytes()
 
     def lock(self, name: str) -> None:
-        """The lease is the lock."""
+        """Nothing to do: the lease is the lock."""
 
     def unlock(self) -> None:
-        """It is given back by who took it."""
+        """Nothing to do: :class:`~msmq.ha.instance.Instance` gives the lease back."""
 
     # --- what its files report ----------------------------------------------------------------------------------
 
     def changed(self, row: Row) -> None:
-        """Something was written; the next sync has to confirm it."""
-        # A batch that found no room is written once more.
+        """Record a write, which the next sync has to have confirmed."""
+        # A batch that found no room is written again.
         self._waiting = [each for each in self._waiting if each[:2] != row[:2] or each.data is None]
         self._waiting.append(row)
         self._ends[row.segment] = max(self._ends.get(row.segment, 0), row.offset + row.size)
 
     def ends(self, segment: int, size: int) -> None:
-        """A file was cut. Others have no zeros at its end, so only what was written has to go there."""
+        """Record that a file was cut. Other instances have no zeros at its end, so only a cut of the written part
+        matters."""
         if size < self._ends.get(segment, 0):
             self._waiting.append(Row(segment, size, None))
             self._ends[segment] = size
@@ -171,7 +172,7 @@ class ReplicatedDisk:
     # --- syncs --------------------------------------------------------------------------------------------------
 
     def ship(self) -> None:
-        """Return when everything written so far is confirmed."""
+        """Return once everything written so far is confirmed."""
         if not self._waiting:
             return
         answers: list[StoreError | None] = []
@@ -196,5 +197,5 @@ class ReplicatedDisk:
             if not self._under_way:
                 self._waiting[:0] = [row for row in self._refused if row.segment not in self._dropped]
                 self._refused = []
-        # With any other error nobody knows what the log has: it stays unsettled.
+        # After any other error the state of the log is unknown, and the rows stay unsettled.
         answered(error)

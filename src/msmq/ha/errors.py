@@ -1,9 +1,9 @@
-"""What high availability raises::
+"""The errors of high availability::
 
 MsmqError
 └── StoreError
     └── HaError
-        ├── NotLeaderError     this instance does not lead any more, or does not know whether it does
+        ├── NotLeaderError     this instance does not lead any more, or cannot know
         ├── DatabaseError      the database cannot be used as it is: password, rights, settings
         ├── NewerSchemaError   a newer program made the tables
         └── BehindError        the database has lost what it had confirmed
@@ -15,20 +15,20 @@ from msmq.store import StoreError
 
 
 class HaError(StoreError):
-    """Something is wrong with the log that instances share."""
+    """The shared log cannot be used."""
 
 
 class NotLeaderError(HaError):
-    """Another instance leads, or nobody knows; what was under way may or may not be in the log."""
+    """Another instance leads, or it is unknown who does; rows under way may or may not be in the log."""
 
 
 class DatabaseError(HaError):
-    """The database cannot be used as it is; somebody has to change something there."""
+    """The database cannot be used as it is; an administrator has to change something there."""
 
 
 class NewerSchemaError(HaError):
-    """The tables were made by a newer program."""
+    """A newer program created the tables."""
 
 
 class BehindError(HaError):
-    """The database does not have what it had confirmed: a replica was promoted that was behind."""
+    """The database lacks rows that it had confirmed: a replica that was behind was promoted."""

@@ -1,8 +1,8 @@
-"""Health over HTTP, for load balancers and Kubernetes: as little of HTTP as they need.
+"""Health checks over HTTP for load balancers and Kubernetes, with as little of HTTP as they need.
 
-``/live`` is 200 as long as the process answers. ``/ready`` is 200 when it leads and its doors are open, or follows and
-has everything: it could do its duty. ``/leader`` is 200 for the one that applications and other hosts should
-be sent to. Each answers with what is known, as JSON; everything else is 404.
+``/live`` is 200 as long as the process answers. ``/ready`` is 200 for a leader whose ports are open, and for a standby
+that has everything and could take over. ``/leader`` is 200 for the instance that applications and other hosts should
+be sent to. Each returns the state of the instance as JSON; everything else is 404.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORDS: Final = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}
 
 
 class Health:
-    """A server of health; ``state`` tells how things are."""
+    """The HTTP server for health checks; ``state`` returns the state of the instance."""
 
     def __init__(self, address: str, state: Callable[[], Mapping[str, Any]]) -> None:
         self._host, _, port = address.rpartition(":")
@@ -30,7 +30,7 @@ class Health:
 
     @property
     def port(self) -> int:
-        """The one it listens on, where any would do."""
+        """The port that it listens on, for a configured port of 0."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port

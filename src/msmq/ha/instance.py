@@ -1,4 +1,4 @@
-"""One instance of a queue manager: it waits as a standby, leads, and waits again when it has lost the lead."""
+"""One instance of a queue manager: it waits as a standby, leads, and is a standby again after it has lost the lead."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _log = logging.getLogger(__name__)
 
 
 class Instance:
-    """What ``msmq serve`` has of high availability. Its methods run in the loop of the queue manager."""
+    """The high availability of a ``msmq serve``. Its methods run in the loop of the queue manager."""
 
     def __init__(self, settings: HaSettings, manager: str, directory: Path) -> None:
-        """``manager`` is the name of the queue manager, the same for all its instances; ``directory`` belongs to this
-        instance: the cache is in it."""
+        """``manager`` is the name of the queue manager, the same for all instances; ``directory`` is this instance's
+        own and holds the cache."""
         self.settings = settings
         self._manager = manager
         self._directory = directory
@@ -43,16 +43,16 @@ class Instance:
         self._disk: ReplicatedDisk | None = None
         self.leadership: Leadership | None = None
         self.serves = False
-        """Whether its doors are open."""
+        """Whether its ports are open."""
         self._complaint = ""
-        """What keeps it from beginning, if something does."""
+        """What keeps it from starting; empty if nothing does."""
 
     async def start(self) -> bool:
-        """Make the tables if there are none, own the cache; True when that is done.
+        """Create the tables if there are none, lock the cache, and return True.
 
         Raises:
             DatabaseError, NewerSchemaError: the database cannot be used.
-            StoreLockedError: another process has this directory.
+            StoreLockedError: another process uses this directory.
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._local = RealDisk(self._directory / _CACHE)
@@ -74,7 +74,7 @@ class Instance:
         return True
 
     async def _prepare(self) -> None:
-        """A database that cannot be used is an error; one that is not there now is waited for."""
+        """Prepare the database. One that cannot be used is an error; one that does not answer is waited for."""
         while True:
             try:
                 await self._database.prepare(self._manager)
@@ -89,7 +89,7 @@ class Instance:
                 await asyncio.sleep(_AGAIN_S)
 
     async def lead(self) -> ReplicatedDisk:
-        """Wait until this instance leads; gives the disk to do it with."""
+        """Wait until this instance leads. Returns the disk for its store."""
         assert self._worker is not None
         assert self._standby is not None
         assert self._local is not None
@@ -98,7 +98,7 @@ class Instance:
         try:
             self.leadership = await asyncio.shield(asyncio.wrap_future(leading))
         except asyncio.CancelledError:
-            # Raising the epoch may be under way, and that is not cancelled either.
+            # Raising the epoch may be under way, and must not be cancelled.
             self._worker.loop.call_soon_threadsafe(self._standby.leave)
             raise
         _log.info("%s leads, epoch %d", self.settings.instance, self.leadership.epoch)
@@ -107,7 +107,7 @@ class Instance:
         return self._disk
 
     async def resign(self) -> None:
-        """After the store was closed: give the lease back if it is still held, and be a standby again."""
+        """Give the lease back, if it is still held, and be a standby again. The store must be closed."""
         leadership, disk = self.leadership, self._disk
         if leadership is None or disk is None:
             return
@@ -119,7 +119,7 @@ class Instance:
         self.leadership = self._disk = None
 
     async def tell(self, role: str) -> None:
-        """Run the operator's command for a change of role; what it says or how it ends changes nothing."""
+        """Run the operator's command for a change of role. Its output and exit status change nothing."""
         if not self.settings.on_change:
             return
         command = [*shlex.split(self.settings.on_change), role]
@@ -135,7 +135,7 @@ class Instance:
             _log.error("%s cannot be run: %s", shlex.join(command), error)
 
     def watch(self, lost: Callable[[Exception], None], handover: Callable[[], None]) -> None:
-        """Hear, in this loop, that the lead is lost or that somebody wants another instance to have it."""
+        """Have the callbacks called in this loop when the lead is lost, or an operator asks for another leader."""
         leadership = self.leadership
         assert leadership is not None
         loop = asyncio.get_running_loop()
@@ -145,7 +145,7 @@ class Instance:
             lost(leadership.failure)
 
     def stop(self) -> None:
-        """End everything; the lease runs out if it was not given back."""
+        """End everything. A lease that was not given back runs out."""
         if self._worker is not None:
             if self.leadership is not None:
                 self.leadership.lose("the process ends")
@@ -159,7 +159,7 @@ class Instance:
 
     @property
     def state(self) -> dict[str, object]:
-        """What the health endpoints tell."""
+        """The state for the health checks."""
         leadership, standby = self.leadership, self._standby
         leads = leadership is not None and leadership.is_valid
         view = standby.view if standby is not None else None

@@ -1,12 +1,12 @@
-"""What a leader does with the database: it sends rows, renews its lease, drops segments.
+"""A leader's work with the database: sending rows, renewing the lease, dropping segments.
 
 A leader leads until something is unclear: the lease cannot be renewed in time, a row is not answered in time, the
-answer comes with a warning, the epoch is another one. Then it is *lost*, once and for all: connections are dropped
-without a word, since a commit that is cancelled while it waits for other nodes counts on one node only and is visible
-all the same. Whoever leads next finds out what is in the log.
+answer comes with a warning, or the epoch has changed. Then the leadership is *lost* for good: connections are dropped
+without a cancel request, since a commit that is cancelled while it waits for other nodes is on one node only and
+visible all the same. The next leader finds out what is in the log.
 
-Rows go by the :class:`~msmq.ha.writer.Writer`, in the thread of the queue manager. The lease has a thread of its own,
-because that one may be busy for seconds.
+The :class:`~msmq.ha.writer.Writer` sends rows in the thread of the queue manager. The lease is renewed in another
+thread, because that one may be busy for seconds.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """One epoch. Its methods with ``async`` run in the loop of the worker, those of the log in the thread of the queue
-    manager, the others anywhere.
+    """The lead of this instance during one epoch. Its ``async`` methods run in the loop of the worker, those of the
+    log in the thread of the queue manager, the others anywhere.
 
-    ``lost`` is called, in whichever thread finds out, when it ends without :meth:`resign`; ``handover`` in the worker's
-    when somebody has asked for another leader.
+    ``lost`` is called, in the thread that finds out, when the lead ends without :meth:`resign`; ``handover`` is called
+    in the worker's thread when an operator asks for another leader.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Leadership:
         writer: Writer,
         epoch: int,
     ) -> None:
-        """The epoch was raised on ``connection``; ``writer`` sends under it."""
+        """``connection`` is the one on which the epoch was raised; ``writer`` sends under this epoch."""
         self._worker = worker
         self._database = database
         self._settings = settings
@@ -67,7 +67,7 @@ class Leadership:
         self.handover: Callable[[], None] = lambda: None
         self._deadline = time.monotonic() + settings.lease_ms / 1000
         self._turn = asyncio.Lock()
-        """Of the connection that renews."""
+        """Held while the renewing connection is used."""
         self._warning = ""
         self._drops: asyncio.Queue[int | None] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
@@ -80,7 +80,7 @@ class Leadership:
 
     @property
     def end(self) -> int:
-        """The number of the last row that is confirmed."""
+        """The number of the last confirmed row."""
         return self._writer.end
 
     @property
@@ -89,7 +89,7 @@ class Leadership:
         return self.failure is None and time.monotonic() < self._deadline
 
     async def begin(self, sent: float) -> None:
-        """Start renewing; the lease was taken with a statement sent at ``sent`` of the monotonic clock."""
+        """Start renewing. The statement that took the lease was sent at ``sent`` of the monotonic clock."""
         self._deadline = sent + self._settings.lease_ms / 1000
         self._tasks = [
             asyncio.create_task(work()) for work in (self._renew, self._watch, self._drop_segments)
@@ -98,19 +98,19 @@ class Leadership:
     # --- the log ------------------------------------------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer in this loop, without being waited for."""
+        """Take answers in this loop from now on, without being waited for."""
         self._writer.attach(loop)
 
     def send(self, rows: list[Row], answered: Answered) -> None:
-        """See :class:`~msmq.ha.log.SharedLog`."""
+        """Implement :class:`~msmq.ha.log.SharedLog`."""
         self._writer.send(rows, answered)
 
     def wait(self) -> None:
-        """See :class:`~msmq.ha.log.SharedLog`."""
+        """Implement :class:`~msmq.ha.log.SharedLog`."""
         self._writer.wait()
 
     def drop(self, segment: int) -> None:
-        """See :class:`~msmq.ha.log.SharedLog`."""
+        """Implement :class:`~msmq.ha.log.SharedLog`."""
         self._writer.drop_later(segment)
 
     def _drop_soon(self, segment: int) -> None:
@@ -118,7 +118,7 @@ class Leadership:
             self._worker.loop.call_soon_threadsafe(self._drops.put_nowait, segment)
 
     def _warned(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
-        """PostgreSQL answers a commit that no longer waits for other nodes with success and a warning."""
+        """Note a warning: with one, PostgreSQL reports success for a commit that no longer waits for other nodes."""
         self._warning = self._warning or str(message)
 
     # --- segments -----------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Leadership:
                         await self._drop(self._dropping, segment)
                     break
                 except (HaError, StoreFullError) as error:
-                    # Somebody reads it, or the connection broke. Nothing is lost by dropping it later.
+                    # Somebody reads the table, or the connection broke. Dropping it later does no harm.
                     _log.debug("segment %d is dropped later: %s", segment, error)
                     if self._dropping is not None:
                         self._dropping.terminate()
@@ -150,8 +150,8 @@ class Leadership:
             await connection.execute(self._database.sql(schema.DROP_SEGMENT, segment=segment))
 
     async def _connect(self) -> Connection:
-        """Connect to the primary, which may be another one by now. One that lacks what was confirmed gets nothing from
-        us: a lease that was renewed there would say that nothing is missing."""
+        """Connect to the primary, which may be another one by now. If it lacks confirmed rows the lead is lost: a
+        lease renewed there would claim that nothing is missing."""
         end = self.end
         connection = await self._database.connect()
         try:
@@ -199,7 +199,7 @@ class Leadership:
             await asyncio.sleep(max(0.0, sent + self._settings.renew_ms / 1000 - time.monotonic()))
 
     async def _watch(self) -> None:
-        """Nothing may wait for a database that does not answer longer than the lease lasts."""
+        """Lose the lead when the database has not answered in time: nothing may wait longer than the lease lasts."""
         while self.failure is None:
             if self._warning:
                 self.lose(f"the database answered with a warning: {self._warning}")
@@ -210,7 +210,7 @@ class Leadership:
             await asyncio.sleep(_WATCH_S)
 
     def lose(self, reason: str) -> NotLeaderError:
-        """End it, from any thread; gives why it ended, which may have been something else before."""
+        """End the lead, from any thread. Returns the reason, which may be an earlier one."""
         with self._failing:
             if self.failure is not None:
                 return self.failure
@@ -223,14 +223,14 @@ class Leadership:
         return failure
 
     def _hang_up(self) -> None:
-        # Without a word: a request to cancel would make the server show what only one node has.
+        # Without a cancel request, which would make the server show what only one node has.
         for connection in (self._renewing, self._dropping):
             if connection is not None:
                 connection.terminate()
         self._drops.put_nowait(None)
 
     async def resign(self) -> None:
-        """Give the lease back, after the last row. Others may take over at once."""
+        """Give the lease back after the last row, so that others may take over at once."""
         if self.failure is not None:
             return
         self.lost = lambda failure: None
@@ -246,5 +246,5 @@ class Leadership:
             self.lose("it has resigned")
 
     def close(self) -> None:
-        """After it has ended, in the thread of the queue manager."""
+        """Free the connection after the lead has ended, in the thread of the queue manager."""
         self._writer.close()

@@ -1,4 +1,4 @@
-"""What the log that instances share consists of, and what a leader asks of it."""
+"""The rows of the log that instances share, and what a leader needs of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msmq.store import Answered
 from msmq.store.layout import FORMAT_FILE, segment_name, segment_number
 
 FORMAT_SEGMENT: Final = 0
-"""The number under which the FORMAT file stands in the log; segments begin at 1."""
+"""The number of the FORMAT file in the log; segments begin at 1."""
 PIECE_BYTES: Final = 1 << 20
-"""The most that one row holds. Many rows are inserted together or not at all."""
+"""The most bytes in one row. Rows that are sent together are inserted together or not at all."""
 
 
 class Row(NamedTuple):
-    """A change of one file. Without ``data`` the file ends at ``offset`` from then on."""
+    """A change of one file. A row without ``data`` cuts the file at ``offset``."""
 
     segment: int
     offset: int
@@ -27,33 +27,34 @@ class Row(NamedTuple):
 
 
 class NumberedRow(NamedTuple):
-    """A row as it stands in the log. Numbers rise by one from row to row, whoever wrote them."""
+    """A row with its number in the log. Numbers rise by one from row to row, whichever instance wrote them."""
 
     number: int
     row: Row
 
 
 class SharedLog(Protocol):
-    """The log as its leader sees it, used by one thread."""
+    """The log as its leader uses it, from one thread."""
 
     @property
     def where(self) -> str:
-        """What to call it in messages; no password in it."""
+        """The name of the log for messages, without a password."""
 
     def send(self, rows: list[Row], answered: Answered) -> None:
-        """Add all rows or none, behind those of the calls before. ``answered`` is called in the order of the calls,
-        with None when the rows will survive, or with an error:
+        """Add all rows or none, behind those of earlier calls. ``answered`` is called in the order of the calls, with
+        None when the rows are durable, or with an error:
 
-        NotLeaderError: nobody knows whether they will, or another instance leads. Final.
-        StoreFullError: none was added, because there is no room, nor were those that were sent behind them; they may be
-        sent again after the last of these answers.
+        NotLeaderError: it is unknown whether they are, or another instance leads. Final.
+
+        StoreFullError: there was no room, and neither these rows nor those sent after them were added. They may be
+        sent again after the last of these errors.
         """
 
     def wait(self) -> None:
-        """Return when everything that was sent is answered."""
+        """Return once everything that was sent is answered."""
 
     def drop(self, segment: int) -> None:
-        """Take a segment away, in a moment. Those that are dropped go in the order of the calls."""
+        """Drop a segment soon. Segments are dropped in the order of the calls."""
 
 
 def file_of(segment: int) -> str:
@@ -61,12 +62,12 @@ def file_of(segment: int) -> str:
 
 
 def segment_of(name: str) -> int | None:
-    """Under which number a file stands in the log; None for files that are nobody else's business."""
+    """The number of a file in the log, or None for files that are not in it."""
     return FORMAT_SEGMENT if name == FORMAT_FILE else segment_number(name)
 
 
 def in_pieces(rows: Iterable[Row]) -> Iterator[Row]:
-    """The same changes in rows that are not too large."""
+    """Divide rows that are too large."""
     for row in rows:
         if row.data is None or len(row.data) <= PIECE_BYTES:
             yield row

@@ -1,4 +1,4 @@
-"""What operators ask and want of the shared log, whichever instance leads."""
+"""What operators do with the shared log, whichever instance leads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from msmq.ha.standby import ANYBODY, View, look
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How things stand."""
+    """The state of the shared log."""
 
     view: View
     synchronous: str
-    """What the database says about who confirms a commit; empty if nobody else does."""
+    """The primary's setting of which nodes have to confirm a commit; empty if none."""
     segments: int
 
     @property
     def leader(self) -> str:
-        """The instance that leads; empty if nobody does."""
+        """The instance that leads; empty if none does."""
         return self.view.holder if self.view.left_ms > 0 else ""
 
 
@@ -40,7 +40,7 @@ async def _connected(database: Database) -> Connection:
 
 
 async def status(database: Database) -> Status:
-    """Who leads, until when, and how far the log is."""
+    """The state of the log: who leads, until when, and where the log ends."""
     connection = await _connected(database)
     try:
         with translated(database.where):
@@ -53,10 +53,10 @@ async def status(database: Database) -> Status:
 
 
 async def switch_over(database: Database, to: str = "") -> str:
-    """Ask the leader to let another instance lead, ``to`` or whichever is first; gives who leads until then.
+    """Ask the leader to hand over to the instance ``to``, or to the first that is ready. Returns who leads until then.
 
     Raises:
-        HaError: nobody leads, or it is the one that was asked for.
+        HaError: nobody leads, or the instance ``to`` leads already.
     """
     connection = await _connected(database)
     try:
@@ -77,8 +77,8 @@ async def switch_over(database: Database, to: str = "") -> str:
 
 
 async def fence(database: Database) -> tuple[str, int]:
-    """Take the lead away from whoever has it, at once and without asking: its next row changes nothing. Gives who it
-    was and the new epoch; the next free instance takes over."""
+    """Take the lead away at once, without asking the leader, whose rows then change nothing. Returns the leader and
+    the new epoch; the next free instance takes over."""
     connection = await _connected(database)
     try:
         with translated(database.where):

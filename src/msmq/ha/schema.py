@@ -1,16 +1,16 @@
-"""The tables of the shared log, made and brought up to date by whoever is allowed to and comes first.
+"""The tables of the shared log, created and brought up to date by the first instance that may do so.
 
 ::
 
-    version  one row: which program made the tables, and the name of the queue manager
+    version  one row: the version of the tables, and the name of the queue manager
     term     one row: the epoch of the leader. Inserting rows locks it for sharing, so nobody raises it under an insert
-    lease    one row: who leads, until when by the clock of the primary, what it knows to be safe, who shall follow
-    history  a row for each epoch: with which row of the log it began
+    lease    one row: who leads, until when by the clock of the primary, the last row known to be safe, who follows
+    history  a row for each epoch: the row of the log it began with
     log      the parent of one table for each segment, log_1 and so on; log_0 is the FORMAT file
 
-A segment is a table of its own, because dropping a table gives its space back at once: rows that are deleted would
-wait for a vacuum that does not keep up with a busy queue manager. The tables inherit from ``log`` and are no
-partitions of it, since dropping a partition waits for everybody who reads any of them.
+Each segment has its own table, because dropping a table gives its space back at once: deleted rows would wait for a
+vacuum that does not keep up with a busy queue manager. The tables inherit from ``log`` instead of being its
+partitions, since dropping a partition waits for everybody who reads any of them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ INSERT INTO {schema}.lease VALUES (0, '', clock_timestamp(), 0, 0, '');
 """
 
 MIGRATIONS: Final = {1: _FIRST}
-"""What makes each version of the one before."""
+"""The statements that create each version from the one before."""
 
-# Not to_regclass, which may remember that there was none before somebody else made it.
+# Not to_regclass, which may remember that the table did not exist before another instance created it.
 FIND: Final = """
 SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = 'version'
@@ -73,14 +73,14 @@ SELECT substr(c.relname, 5)::bigint FROM pg_inherits i JOIN pg_class c ON c.oid 
 WHERE i.inhparent = '{schema}.log'::regclass
 """
 
-# A row goes in under the epoch of who inserts it, and behind the row that went in before on the same connection.
+# A row is inserted only in the current epoch, and behind the row inserted before it on the same connection.
 INSERT: Final = """
 INSERT INTO {schema}.log_{segment} (number, epoch, segment, place, bytes)
 SELECT $2::bigint, epoch, {segment}, $3::bigint, $4::bytea FROM {schema}.term
 WHERE epoch = $1::bigint AND current_setting('msmq.end') = $5::text FOR SHARE
 RETURNING set_config('msmq.end', number::text, false)
 """
-# The same conditions for a transaction that begins with making tables: it fails unless they hold.
+# Checks the same conditions for a transaction that begins with creating tables: it fails unless they hold.
 HOLD_TERM: Final = """
 SELECT 1 / (SELECT count(*) FROM (
     SELECT 1 FROM {schema}.term WHERE epoch = $1::bigint AND current_setting('msmq.end') = $2::text FOR SHARE
@@ -92,7 +92,7 @@ RENEW: Final = """
 UPDATE {schema}.lease SET until = clock_timestamp() + $2 * interval '1 ms', acknowledged = $3, confirmed = $1
 WHERE epoch = $1 RETURNING handover
 """
-# A renewal that is still under way finds another epoch, and does not take the lease back.
+# Sets epoch 0, so that a renewal under way does not take the lease back.
 RELEASE: Final = """
 UPDATE {schema}.lease SET epoch = 0, until = clock_timestamp(), acknowledged = $2, confirmed = $1 WHERE epoch = $1
 """

@@ -1,4 +1,4 @@
-"""The table ``[ha]``: where the shared log is, and how long instances wait for each other."""
+"""The table ``[ha]`` of the configuration: where the shared log is, and the times of the lease."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _instance_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class HaSettings:
-    """How instances of one queue manager share a log."""
+    """The settings by which instances of one queue manager share a log."""
 
     store: Annotated[
         str,
@@ -42,7 +42,7 @@ class HaSettings:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with these settings."""
+        """What is wrong with these settings, or None."""
         if self.store and not self.store.startswith(SCHEMES):
             return f"ha.store is {self.store}; it begins with postgresql://."
         if self.lease_ms < _LEAST_RENEWALS * self.renew_ms or self.renew_ms < 1 or self.poll_ms < 1:

@@ -1,4 +1,4 @@
-"""What a standby does with the database: it copies what is new, and leads when nobody else does."""
+"""A standby's work with the database: it copies new rows, and takes the lead when no other instance has it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from msmq.ha.writer import Writer, connect
 from msmq.store import StoreFullError
 
 _FEWEST_ROWS, _MOST_ROWS, _BYTES_AT_ONCE = 16, 4_096, 1 << 22
-"""How many rows are fetched at once: more of them while they are small."""
+"""How many rows are fetched at once, more of them while they are small."""
 _SEGMENTS_EVERY_S: Final = 2.0
 _KNOWN_FILE: Final = "known.json"
 _UNANSWERED_LEASES: Final = 2
@@ -38,8 +38,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Known:
-    """What the database has confirmed at some time, as this instance saw it. It outlives the process, so that a
-    database which has lost some of it is found out."""
+    """What the database is known to have confirmed. It outlives the process, so that a database which has lost some of
+    it is found out."""
 
     epoch: int = 0
     acknowledged: int = 0
@@ -56,11 +56,11 @@ class Known:
         with new.open("w", encoding="utf-8") as file:
             file.write(json.dumps(asdict(self)))
             file.flush()
-            os.fsync(file.fileno())  # an empty file after a power failure would know of nothing
+            os.fsync(file.fileno())  # after a power failure an empty file would know of nothing
         new.replace(directory / _KNOWN_FILE)
 
     def check(self, view: View, where: str) -> None:
-        """Raise BehindError when the database does not have what it had."""
+        """Raise BehindError if the database lacks something that it had confirmed."""
         if view.epoch < self.epoch or view.end < self.acknowledged:
             raise BehindError(
                 f"{where} has epoch {view.epoch} and ends with row {view.end}, but it had confirmed epoch {self.epoch} "
@@ -71,29 +71,29 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How things stand, as one look at the primary shows them."""
+    """The state of the lease and the log, as read from the primary."""
 
     epoch: int
     holder: str
     left_ms: int
-    """How long the lease still lasts; below 0 it has run out."""
+    """How long the lease still lasts; if negative, it has run out."""
     handover: str
     acknowledged: int
-    """The last row that a leader has told others is safe, as far as it has written that down."""
+    """The last row that a leader has recorded as safe."""
     end: int
     """The number of the last row."""
     confirmed: int = 0
-    """The newest epoch whose leader was sure of it. One that was only begun may be lost with a primary."""
+    """The newest epoch whose leader has renewed its lease. An epoch that was only begun may be lost with a primary."""
     until: datetime = datetime.min
-    """When the lease runs out, by the clock of the primary that it was renewed on."""
+    """When the lease runs out, by the clock of the primary on which it was renewed."""
 
     def is_free_for(self, instance: str, lease_ms: int, unchanged_ms: float = 0) -> bool:
-        """Whether an instance may lead that has seen the lease stay as it is for so long. One that has just handed over
-        lets others go first for a while.
+        """Whether an instance may take the lead, having seen the lease unchanged for ``unchanged_ms``. An instance
+        that has just handed over lets others go first for a while.
 
-        The primary's clock tells when a lease runs out, at once to an instance that has only just begun. But the next
-        primary may have a clock that is an hour behind; a lease that nobody renewed while all of it passed here has run
-        out too, whatever that clock says.
+        The primary's clock tells when a lease runs out, even to an instance that has just started. But the next
+        primary's clock may be an hour behind; so a lease has also run out when nobody has renewed it here for its
+        whole length, whatever that clock says.
         """
         over_ms = max(-self.left_ms, unchanged_ms - lease_ms)
         if over_ms < 0:
@@ -103,7 +103,7 @@ class View:
 
 
 async def look(database: Database, connection: Connection) -> View:
-    """One look at who leads and how far the log is."""
+    """Read who leads, and where the log ends."""
     row = await connection.fetchrow(database.sql(schema.VIEW))
     if row is None:
         raise HaError(f"{database.where}: the tables of schema {database.schema} are empty.")
@@ -120,7 +120,7 @@ async def look(database: Database, connection: Connection) -> View:
 
 
 class Standby:
-    """An instance that waits. Everything runs in the loop of the worker."""
+    """An instance that waits. All its methods run in the loop of the worker."""
 
     def __init__(
         self, worker: Worker, database: Database, settings: HaSettings, cache: Cache, directory: Path
@@ -139,17 +139,17 @@ class Standby:
         self._left = False
         self._warning = ""
         self.complaint = ""
-        """What keeps it from following, if something does."""
+        """What keeps it from following; empty if nothing does."""
         self.view: View | None = None
         self._lease: tuple[int, datetime] | None = None
-        """The lease as it was last seen."""
+        """The lease as last seen."""
         self._lease_since = 0.0
-        """Since when it has looked like that, by the monotonic clock."""
+        """Since when it has been unchanged, by the monotonic clock."""
         self.is_current = False
-        """Whether the cache had everything when it was last looked at."""
+        """Whether the cache had everything when it was last checked."""
 
     async def lead(self) -> Leadership:
-        """Wait until this instance leads; the cache has everything then."""
+        """Wait until this instance leads; then the cache has everything."""
         while not self._left:
             try:
                 with translated(self._database.where):
@@ -166,12 +166,12 @@ class Standby:
         raise HaError("this instance ends")
 
     def leave(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._left = True
         self._hang_up()
 
     def _complain(self, complaint: str) -> None:
-        """Say it once, and say when it is over."""
+        """Log a complaint once, and when it is over."""
         if complaint != self.complaint:
             _log.log(
                 logging.WARNING if complaint else logging.INFO,
@@ -198,7 +198,7 @@ class Standby:
         return await self._take(connection)
 
     def _may_lead(self, view: View) -> bool:
-        """Whether the lead is free for this instance, as one look shows it."""
+        """Whether this instance may take the lead, according to what was read."""
         now, lease = time.monotonic(), (view.epoch, view.until)
         if lease != self._lease:
             self._lease, self._lease_since = lease, now
@@ -206,7 +206,7 @@ class Standby:
         return view.is_free_for(self._settings.instance, self._settings.lease_ms, unchanged_ms)
 
     async def _follow(self, connection: Connection) -> None:
-        """Copy some of what is new."""
+        """Copy some of the new rows."""
         patient_s = self._settings.lease_ms / 1000 * _UNANSWERED_LEASES
         async with (
             patience(connection, patient_s),
@@ -240,14 +240,14 @@ class Standby:
         return {row[0] for row in await connection.fetch(self._database.sql(schema.SEGMENTS))}
 
     async def _compare(self, connection: Connection, view: View) -> None:
-        """Begin anew when the cache has rows that a new primary never got. Nobody was told that those were safe."""
+        """Empty the cache if it has rows that a new primary never got, which nobody was told are safe."""
         begun = await connection.fetch(self._database.sql(schema.HISTORY), self._epoch)
         if self._cache.compare(view.end, [row["started"] for row in begun]):
             _log.warning("%s lost rows before they were confirmed; fetching all", self._database.where)
         self._epoch = max([self._epoch, *(row["epoch"] for row in begun)])
 
     async def _restore(self, connection: Connection) -> None:
-        """Fetch what is missing in the cache."""
+        """Fetch the segments that are missing in the cache."""
         if not self._cache.missing:
             return
         there = await self._segments(connection)
@@ -271,7 +271,7 @@ class Standby:
 
     @contextmanager
     def _here(self) -> Iterator[None]:
-        """An error of the directory of this instance is none of the database's."""
+        """Translate an error of this instance's directory, which is not the database's."""
         try:
             yield
         except OSError as error:
@@ -282,10 +282,10 @@ class Standby:
     # --- taking over --------------------------------------------------------------------------------------------
 
     async def _take(self, connection: Connection) -> Leadership | None:
-        """Raise the epoch, unless somebody was faster, and copy the rest.
+        """Raise the epoch, unless another instance was faster, and copy the rest.
 
-        Raising it waits for rows that the leader before has under way, and its commit for the other nodes: everything
-        that can be seen afterwards will survive, what was seen and not confirmed before included.
+        Raising it waits for rows that the previous leader has under way, and its commit waits for the other nodes:
+        everything visible afterwards is durable, including rows that were visible but not confirmed before.
         """
         settings, database = self._settings, self._database
         instance = settings.instance
@@ -340,7 +340,7 @@ class Standby:
         self._warning = self._warning or str(message)
 
     def give_back(self, leadership: Leadership, unsettled: set[int]) -> None:
-        """Go on as a standby after having led: what was not confirmed is fetched again."""
+        """Become a standby after having led; rows that were not confirmed are fetched again."""
         self._cache.applied = leadership.end
         self._cache.discard(unsettled)
         self._epoch = leadership.epoch

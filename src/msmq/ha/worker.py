@@ -1,4 +1,4 @@
-"""A loop in a thread of its own. The loop of the queue manager may be busy for seconds while a lease has to be
+"""A loop in a thread of its own: the loop of the queue manager may be busy for seconds while a lease has to be
 renewed, and the store waits for its log in a thread that has no loop."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Worker:
-    """A thread with a loop, from its making until :meth:`stop`."""
+    """A thread with a loop, which runs until :meth:`stop`."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -28,15 +28,15 @@ class Worker:
             self.loop.close()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Let it run there; may be called from any thread."""
+        """Start some work in the thread. May be called from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for it in a loop of another thread. Who gives up waiting cancels it."""
+        """Wait for some work in the loop of another thread. Cancelling the wait cancels the work."""
         return await asyncio.wrap_future(self.begin(work))
 
     def stop(self) -> None:
-        """End everything that still runs there, then the thread."""
+        """Cancel all work, then end the thread."""
         self.begin(self._end()).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -47,4 +47,4 @@ class Worker:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         for _ in range(3):
-            await asyncio.sleep(0)  # connections that were dropped close their sockets
+            await asyncio.sleep(0)  # dropped connections close their sockets

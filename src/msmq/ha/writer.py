@@ -1,19 +1,19 @@
-"""The connection that rows go by: in order, and the next ones before the last are answered.
+"""The connection that sends rows, in order, without waiting for answers.
 
 How it works
 ------------
-Rows that are sent together are one transaction, and its end is a *sync* of the protocol. PostgreSQL works on one
-transaction of a connection at a time and begins the next when the last is confirmed by the other nodes; what was sent
-meanwhile lies in front of it already. asyncpg sends nothing before it has the last answer, so this is libpq in its
-pipeline mode, by way of psycopg. It needs no thread and no loop of its own: the loop of the queue manager tells when
-there is something to read, and before and after that :meth:`Writer.wait` does.
+Rows that are sent together are one transaction, which ends with a *sync* of the protocol. PostgreSQL works on one
+transaction of a connection at a time and begins the next when the other nodes have confirmed the last; by then it has
+received the next one already. asyncpg sends nothing before it has the last answer, so this uses the pipeline mode of
+libpq, by way of psycopg. It needs no thread and no loop of its own: the loop of the queue manager tells when there is
+something to read, or :meth:`Writer.wait` waits for it.
 
-Two conditions stand in every statement. The epoch must be ours, or else another instance leads. And the row before must
-have been inserted on this connection: each statement notes the number of its row in a setting of the session, which
-is undone with its transaction. When one transaction finds no room, those behind it change nothing.
+Every statement has two conditions. The epoch must be ours, or else another instance leads. And the row before must
+have been inserted on this connection: each statement records the number of its row in a setting of the session, which
+is undone with its transaction. So when one transaction finds no room, those behind it change nothing.
 
-A transaction is answered when its sync is. PostgreSQL warns of a commit that no longer waits for other nodes after it
-has told how many rows there are, and before that.
+A transaction is answered when its sync is. If a commit no longer waits for other nodes, PostgreSQL sends a warning
+after the number of rows and before the sync.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ _FORMATS: Final = (_BINARY, _BINARY, _BINARY, _BINARY, _TEXT)
 
 @dataclass(slots=True)
 class _Sent:
-    """One transaction that is under way."""
+    """A transaction that is under way."""
 
     rows: list[Row]
     answered: Answered
     new_segments: set[int]
-    """Segments whose tables it makes."""
+    """Segments whose tables it creates."""
     inserted: int = 0
     error: tuple[str, str] | None = None
-    """SQLSTATE and text of what went wrong."""
+    """SQLSTATE and text of its error."""
     drops: list[int] = field(default_factory=list)
-    """Segments to drop when it is answered."""
+    """Segments to drop once it is answered."""
 
 
 def connect(database: Database, end: int) -> pq.abc.PGconn:
-    """Connect to the primary, for rows that follow row ``end``. Blocks, though not for long."""
+    """Connect to the primary, for rows that follow row ``end``. Blocks, but not for long."""
     settings = {**SESSION, "msmq.end": str(end)}
     options = " ".join(f"-c {name}={value}".replace(" ", "\\ ") for name, value in settings.items())
     options = options.replace("-c\\ ", "-c ")
@@ -78,10 +78,10 @@ def connect(database: Database, end: int) -> pq.abc.PGconn:
 
 
 class Writer:
-    """Sends rows under one epoch. Used by one thread, but for :attr:`is_overdue` and :meth:`hang_up`.
+    """Sends rows under one epoch. One thread uses it, except for :attr:`is_overdue` and :meth:`hang_up`.
 
-    ``lose`` is called with a reason when it is unclear what became of rows, and gives the error that answers them.
-    ``drop`` is called with each segment that is to be dropped when all its rows have been answered.
+    ``lose`` is called with a reason when it is unclear what became of rows, and returns the error to answer them with.
+    ``drop`` is called with each segment to be dropped, once all its rows have been answered.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Writer:
     ) -> None:
         self._database = database
         self._connection = connection
-        # Stays valid when libpq has closed its own end, and another thread may end the connection by it.
+        # Stays valid after libpq has closed its own socket; through it another thread may end the connection.
         self._line = socket.fromfd(connection.socket, socket.AF_INET, socket.SOCK_STREAM)
         self._epoch = _BIGINT(epoch)
         self.end = end
-        """The number of the last row that is confirmed."""
+        """The number of the last confirmed row."""
         self.due: float | None = None
         """When the oldest transaction under way has to be answered, by the monotonic clock."""
         self.failure: NotLeaderError | None = None
@@ -107,20 +107,20 @@ class Writer:
         self.drop: Callable[[int], None]
         self._lease_s = lease_s
         self._last = end
-        """The number of the last row that was sent."""
+        """The number of the last row sent."""
         self._last_segment: int | None = None
         self._end_segment: int | None = None
-        """Where the last row is that was sent, and that is confirmed; those before this lead do not matter."""
+        """The segments of the last row sent, and of the last row confirmed; None if this leader has not sent any."""
         self._drop_next: list[int] = []
-        """Segments to drop when the next row is answered."""
+        """Segments to drop once the next row is answered."""
         self._segments = set(segments)
         self._prepared: dict[int, bytes] = {}
-        """Names of the statements for segments."""
+        """The names of prepared statements by segment."""
         self._forget = False
-        """True if nobody knows which statements are prepared."""
+        """True if it is unknown which statements are prepared."""
         self._under_way: deque[_Sent] = deque()
         self._refusal: StoreFullError | None = None
-        """What those are answered with that were sent behind one that found no room."""
+        """The answer for transactions sent behind one that found no room."""
         self._warning = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsent = False
@@ -129,7 +129,7 @@ class Writer:
     # --- sending ------------------------------------------------------------------------------------------------
 
     def send(self, rows: list[Row], answered: Answered) -> None:
-        """See :class:`~msmq.ha.log.SharedLog`."""
+        """Implement :class:`~msmq.ha.log.SharedLog`."""
         if self.failure is not None:
             answered(self.failure)
             return
@@ -151,7 +151,7 @@ class Writer:
     def _put(self, sent: _Sent) -> None:
         send, sql = self._connection.send_query_params, self._database.sql
         if sent.new_segments or self._forget:
-            # Statements for segments that were left would stay in the server's memory.
+            # Statements for earlier segments would stay in the server's memory.
             send(b"DEALLOCATE ALL", None)
             self._prepared.clear()
             self._forget = False
@@ -174,7 +174,8 @@ class Writer:
         return name
 
     def _expect(self) -> None:
-        """The next answer is due. Much takes longer, and what is too slow once would be too slow again."""
+        """Set the time when the next answer is due, later for large transactions: one that is too slow once would be
+        too slow again."""
         if not self._under_way:
             self.due = None
             return
@@ -193,13 +194,13 @@ class Writer:
     # --- answers ------------------------------------------------------------------------------------------------
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let a loop, in whose thread everything happens from now on, call for answers."""
+        """Have a loop, in whose thread everything happens from now on, tell of answers."""
         self._loop = loop
         if self.failure is None:
             loop.add_reader(self._line, self._readable)
 
     def wait(self) -> None:
-        """Return when everything that was sent is answered."""
+        """Return once everything that was sent is answered."""
         while self._under_way:
             with selectors.DefaultSelector() as selector:
                 writable = selectors.EVENT_WRITE if self._unsent else 0
@@ -220,7 +221,7 @@ class Writer:
                     ends = 0
                     self._hear(result)
                     continue
-                ends += 1  # of one statement; two of them say that the other end is gone
+                ends += 1  # the end of one statement; two in a row mean that the server is gone
                 if ends == 2:
                     raise psycopg.OperationalError(connection.error_message.decode(errors="replace").strip())
         except psycopg.Error as error:
@@ -237,7 +238,7 @@ class Writer:
             sent.inserted += result.command_tuples or 0
 
     def _settle(self) -> None:
-        """The oldest transaction has come to its end."""
+        """Answer the oldest transaction, whose sync has come."""
         error = self._outcome(self._under_way[0])
         sent = self._under_way.popleft()
         if error is None:
@@ -266,7 +267,7 @@ class Writer:
         if self._warning:
             return self.lose(f"a commit was answered with a warning: {self._warning}")
         if self._refusal is not None and (sent.error is not None or not sent.inserted):
-            return self._refusal  # as it must be: the row before is missing
+            return self._refusal  # as expected: the row before it is missing
         if sent.error is not None:
             meaning = in_our_words(self._database.where, *sent.error)
             return meaning if isinstance(meaning, StoreFullError) else self.lose(str(meaning))
@@ -275,7 +276,7 @@ class Writer:
         return None
 
     def _warned(self, notice: pq.abc.PGresult) -> None:
-        """PostgreSQL answers a commit that no longer waits for other nodes with success and a warning."""
+        """Note a warning: with one, PostgreSQL reports success for a commit that no longer waits for other nodes."""
         if not self._warning:
             message = notice.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"?"
             self._warning = message.decode(errors="replace")
@@ -283,8 +284,8 @@ class Writer:
     # --- segments -----------------------------------------------------------------------------------------------
 
     def drop_later(self, segment: int) -> None:
-        """Drop a segment when what was sent so far is answered: rows of it may be under way. One with the last row has
-        to wait for the next, since the log ends where its last row is."""
+        """Drop a segment once what was sent so far is answered, since some of its rows may be under way. A segment
+        with the last row has to wait for the next row, since the log ends with its last row."""
         self._segments.discard(segment)
         if segment == self._last_segment or self._drop_next:
             self._drop_next.append(segment)
@@ -297,7 +298,7 @@ class Writer:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the database takes too long to answer, as any thread may ask. An answer that is there and was not
+        """Whether the database takes too long to answer; any thread may ask. An answer that has arrived but was not
         read yet is in time: then the queue manager is busy."""
         due = self.due
         if due is None or time.monotonic() <= due:
@@ -310,10 +311,10 @@ class Writer:
             return False  # it was closed meanwhile
 
     def hang_up(self, failure: NotLeaderError) -> None:
-        """End the connection without a word, from any thread: a request to cancel would make the server show what only
-        one node has. What is under way is answered with ``failure`` by the thread that sent it."""
+        """End the connection, from any thread, without a cancel request, which would make the server show what only
+        one node has. The thread that sent what is under way answers it with ``failure``."""
         self.failure = failure
-        with suppress(OSError):  # it may be gone already
+        with suppress(OSError):  # it may be closed already
             self._line.shutdown(socket.SHUT_RDWR)
 
     def _broken(self, error: psycopg.Error) -> None:
@@ -321,7 +322,7 @@ class Writer:
         self._end(self.failure or self.lose(f"rows stayed unanswered ({reason})"))
 
     def _end(self, failure: NotLeaderError) -> None:
-        """Answer everybody, and use the connection no more."""
+        """Answer everything under way, and stop using the connection."""
         self.due = None
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._line)
@@ -332,7 +333,7 @@ class Writer:
             sent.answered(failure)
 
     def close(self) -> None:
-        """After :meth:`hang_up`, by the thread that used it."""
+        """Free the connection after :meth:`hang_up`, in the thread that used it."""
         assert self.failure is not None
         if self._line.fileno() >= 0:
             self._end(self.failure)

@@ -1,9 +1,9 @@
 """Answers to readers, held back until the event that made them is over.
 
-An event changes everything it has to change and only then lets anybody know. Whoever gets an answer may
-therefore call back at once (read on, send, close the queue) and finds the manager between two events, never
-inside one. What is answered while answers are being given out is given out after them, in order: a reader
-that reads on from its own callback piles up no calls, however many messages there are.
+An event makes all of its changes before anybody is told. So the receiver of an answer may call back at once (read on,
+send, close the queue) and finds the manager between two events, never inside one. New answers that come up while
+answers are given are given after them, in order: a reader that reads on from its own callback does not nest calls,
+however many messages there are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Answers:
     def __init__(self) -> None:
         self._ready: deque[tuple[ReadDone, ReadResult]] = deque()
         self.holders = 0
-        """Events under way."""
+        """The number of events under way."""
 
     def give(self, done: ReadDone, result: ReadResult) -> None:
-        """Answer a reader: now, or when the event that holds answers back is over."""
+        """Answer a reader now, or when the event that holds answers back has ended."""
         self._ready.append((done, result))
         if not self.holders:
             self._deliver()
@@ -53,5 +53,5 @@ class Answers:
                 done(result)
         finally:
             self.holders -= 1
-            if self._ready:  # a callback raised; the others are not to suffer for it
+            if self._ready:  # a callback raised, but the other answers are still given
                 self._deliver()

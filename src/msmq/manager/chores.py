@@ -1,9 +1,9 @@
 """Long work, done a slice at a time so that nobody else waits: purging or deleting a queue with millions of messages.
 
-A chore is an iterator; each step of it is a slice of the work, one event, and gives how many messages it was. The first
+A chore is an iterator; each step is a slice of the work, one event, and yields the number of its messages. The first
 slice is done at once, which for most queues is all of it. The owner of the queue manager calls :meth:`Chores.step` for
-the rest, when what was done so far is durable and others have had their turn. What has to go on after a restart is
-written down by whoever starts the chore.
+the rest, when what was done so far is durable and others have had their turn. Work that must go on after a restart is
+recorded by the code that starts the chore.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Chore:
         self._slices = slices
         self._then: list[Callable[[], None]] = []
         self.messages = 0
-        """How many messages it was so far."""
+        """The number of messages processed so far."""
         self.done = False
         self.error: Exception | None = None
-        """What ended the work before its time: a full disk, as a rule."""
+        """The error that ended the work early, usually a full disk."""
 
     def step(self) -> None:
         try:
@@ -60,14 +60,14 @@ class Chores:
     def __init__(self) -> None:
         self._under_way: deque[Chore] = deque()
         self.wake: Callable[[], None] = lambda: None
-        """Tells the owner that there is something to do; given by the server."""
+        """Called when there is work to do; set by the server."""
 
     @property
     def pending(self) -> bool:
         return bool(self._under_way)
 
     def start(self, slices: Iterator[int]) -> Chore:
-        """Begin a chore; raises what its first slice raises. Work that one slice finishes is done when this returns."""
+        """Begin a chore with its first slice, whose errors are raised. Work of one slice is done when this returns."""
         chore = Chore(slices)
         chore.step()
         if not chore.done:
@@ -78,7 +78,7 @@ class Chores:
         return chore
 
     def step(self) -> bool:
-        """Do one slice of one chore, in turns; gives whether there is more to do."""
+        """Do one slice of one chore, in turns. Returns whether there is more to do."""
         if self._under_way:
             chore = self._under_way.popleft()
             try:
@@ -91,6 +91,6 @@ class Chores:
         return bool(self._under_way)
 
     def finish(self) -> None:
-        """Do all of it now."""
+        """Do all work now."""
         while self.step():
             pass

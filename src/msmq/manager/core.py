@@ -1,7 +1,7 @@
 """The shared state of the queue manager: LocalQueueManager, its collections, its counters, its clock.
 
 All rooms of the manager work on one :class:`Core` and on nothing else; protocols beside it see what happens through
-:class:`Subscriber`. Nothing here reads a clock or rolls dice: both come in through :class:`Environment`.
+:class:`Subscriber`. Nothing here reads a clock or makes random numbers: both come from :class:`Environment`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RETRY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where time and randomness come from."""
+    """The sources of time and randomness."""
 
     now: Callable[[], float]
     """Seconds since 1970-01-01 UTC."""
@@ -51,14 +51,14 @@ class Environment:
 
 
 class Subscriber:
-    """What a co-located protocol may consume (3.1.7.2). Override what is of interest. Calls are synchronous, and one
-    call tells of all messages that a queue gains or loses together."""
+    """Base of the protocols that consume the queue manager's events (3.1.7.2). Override the methods of interest. Calls
+    are synchronous, and one call tells of all messages that a queue gains or loses together."""
 
     only_outgoing: ClassVar[bool] = False
-    """Whether only messages that wait to be sent on are of interest when they become available."""
+    """Whether the subscriber wants to know only of available messages that wait to be sent."""
     every_message: ClassVar[bool] = False
-    """Whether every message that arrives or leaves is of interest, and not only those whose senders may have to be
-    told of it and those that leave an outgoing queue: then all of them have to be read."""
+    """Whether the subscriber wants to know of every message that arrives or leaves, so that all of them have to be
+    read, and not only of those that leave an outgoing queue or whose senders may have to be told."""
 
     def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
         """Message Position Available: messages can be read, or sent on when ``queue`` is outgoing."""
@@ -70,7 +70,7 @@ class Subscriber:
         """Message Position Deleted: messages left their queue for ``reason``, a message class."""
 
     def messages_removed(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
-        """Messages left their queue, whoever they are of interest to."""
+        """Messages left their queue, whatever messages they are."""
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Sending from ``queue`` is to stop."""
@@ -92,7 +92,7 @@ class Subscriber:
 
 
 def overriding(subscribers: Iterable[Subscriber], name: str) -> list[Callable[..., None]]:
-    """The methods of those subscribers that want to hear of something."""
+    """The methods of the subscribers that override one of :class:`Subscriber`."""
     ignored = getattr(Subscriber, name)
     methods = [getattr(each, name) for each in subscribers]
     return [method for method in methods if getattr(method, "__func__", method) is not ignored]
@@ -100,7 +100,7 @@ def overriding(subscribers: Iterable[Subscriber], name: str) -> list[Callable[..
 
 @dataclass(order=True, slots=True)
 class Timer:
-    """A moment at which something is to be done, unless it is cancelled before."""
+    """An action that is due at some time, unless it is cancelled."""
 
     deadline: float
     number: int
@@ -116,7 +116,7 @@ class Timers:
         self._numbers = count()
         self._sweep_at = _SMALLEST_SWEEP
         self.failures = 0
-        """How often something could not be done at its moment, for want of disk space as a rule."""
+        """How often an action failed at its time, usually because the disk was full."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -129,7 +129,7 @@ class Timers:
         return timer
 
     def _sweep(self) -> None:
-        """Forget cancelled timers, each time twice as many are kept as were needed the last time."""
+        """Remove cancelled timers. The next sweep comes when there are twice as many as are left now."""
         self._heap = [timer for timer in self._heap if not timer.cancelled]
         heapq.heapify(self._heap)
         self._sweep_at = max(2 * len(self._heap), _SMALLEST_SWEEP)
@@ -141,8 +141,8 @@ class Timers:
         return self._heap[0].deadline if self._heap else None
 
     def run(self, now: float) -> int:
-        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later. What is
-        started meanwhile waits for the next call, so that others have their turn."""
+        """Do everything that is due, and return how many actions that were. Failed ones are tried again a moment
+        later. Timers started meanwhile wait for the next call, so that other work has its turn."""
         due = []
         while (deadline := self.next_deadline) is not None and deadline <= now:
             due.append(heapq.heappop(self._heap))
@@ -161,7 +161,7 @@ class Timers:
                     timer.deadline = now + RETRY_S
                     heapq.heappush(self._heap, timer)
         finally:
-            for timer in due:  # one of them failed for good, and the others are not to suffer for it
+            for timer in due:  # an action raised an unexpected error, but the other timers must stay
                 heapq.heappush(self._heap, timer)
         return done
 
@@ -184,21 +184,21 @@ class Core:
         self.reserve = event.reserve
         self._now = environment.now
         self.subscribers: list[Subscriber] = []
-        # What subscribers want to hear of messages: most of them do not care for most of it.
+        # The subscribers' methods for messages, without those that are not overridden.
         self.told_available: list[Callable[[Queue, Sequence[int]], None]] = []
         self.told_available_here: list[Callable[[Queue, Sequence[int]], None]] = []
         self.told_arrived: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
         self.told_deleted: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
         self.told_removed: list[Callable[[Queue, Sequence[int]], None]] = []
         self.tells_each = False
-        """Whether somebody wants to hear of every message that arrives or leaves."""
+        """Whether a subscriber wants to know of every message that arrives or leaves."""
 
         # Directory attributes
         self.record = QueueManagerRecord()
         # Persistent attributes
         self.former_identifiers: tuple[bytes, ...] = ()
-        """What this queue manager was called before its object in the directory was lost and made anew. Messages that
-        were under way then still have those, in both directions."""
+        """Earlier identifiers, from before our object in the directory was lost and created again. Messages that were
+        under way then still carry them, in both directions."""
         self.last_domain = b""
         self.directory_server_list: tuple[str, ...] = ()
         self.directory_integrated = False
@@ -206,7 +206,7 @@ class Core:
         self.srmp_pgm_support = False
         self.hardened_security = False
         self.hardened_at_next_start = False
-        """What was last asked of ``hardened_security``, which changes only when the queue manager starts."""
+        """The last wish for ``hardened_security``, which changes only when the queue manager starts."""
         self.initialization_retry_timer_duration_s = 120
         # Volatile attributes
         self.machine_domain_id = b""
@@ -233,11 +233,12 @@ class Core:
         self.journal_queue: Queue | None = None
 
         self.moved: dict[int, int] = {}
-        """Messages that stand in another queue than their record says, by lookup identifier."""
+        """Messages that are in another queue than their record says, by lookup identifier: the number of that queue."""
         self.orphans: dict[int, tuple[int, int]] = {}
-        """Messages whose queue the disk damaged, by lookup identifier: queue number, address. They stay in the log."""
+        """Messages whose queue was lost to disk damage, by lookup identifier: queue number and address. They stay in
+        the log."""
         self.lost_records: list[LostRecord] = []
-        """What the disk damaged, for operators."""
+        """Records lost to disk damage, for operators."""
         self.total_bytes = 0
         self.express_bytes = 0
         self._sequential_id = 0
@@ -251,7 +252,7 @@ class Core:
         self._note_who_listens()
 
     def told_of(self, queue: Queue) -> list[Callable[[Queue, Sequence[int]], None]]:
-        """Who wants to hear that messages of a queue are available."""
+        """The callbacks for available messages of a queue."""
         return self.told_available if isinstance(queue, OutgoingQueue) else self.told_available_here
 
     def _note_who_listens(self) -> None:
@@ -265,7 +266,7 @@ class Core:
 
     @property
     def own_identifiers(self) -> tuple[bytes, ...]:
-        """Whom messages may name and mean us: our identifier, and those we had before."""
+        """The identifiers by which messages may name this host: the current one and the earlier ones."""
         return (self.record.identifier, *self.former_identifiers)
 
     # --- time and numbers ---------------------------------------------------------------------------------------
@@ -275,20 +276,20 @@ class Core:
         return int(self._now())
 
     def every(self, period_s: float, action: Callable[[], None]) -> None:
-        """Do something again and again, for the first time one period from now."""
+        """Do something periodically, for the first time one period from now."""
 
         def expired() -> None:
             self.every(period_s, action)
             try:
                 action()
             except MQError:
-                self.timers.failures += 1  # the next period comes
+                self.timers.failures += 1  # it is tried again after the next period
 
         self.timers.start(self.environment.now() + period_s, expired)
 
     def time_to_reach_queue_s(self, requested_s: int | None = None) -> int:
-        """How long a message sent here may travel: what its sender asks for or the enterprise's default, and no
-        longer than the operator lets any message."""
+        """How long a message sent here may take to its queue: as long as its sender asks or by the enterprise's
+        default, but no longer than the operator allows."""
         if requested_s is None:
             default = self.longest_time_to_reach_queue_s
             requested_s = default if self.enterprise is None else self.enterprise.default_time_to_live_s
@@ -298,7 +299,7 @@ class Core:
         return next(self._handles)
 
     def restore_numbers(self, sequential_limit: int, ordinal_limit: int, *, uncertain: bool = False) -> None:
-        """Go on above everything that may have been given out before a restart; far above it when the last limits may
+        """Continue above all numbers that may have been used before a restart; far above them if the last limits may
         be damaged."""
         if uncertain:
             sequential_limit += _UNCERTAIN_NUMBERS
@@ -307,7 +308,7 @@ class Core:
         self._ordinal = self._ordinal_limit = ordinal_limit
 
     def skip_sequential_ids(self, lookup_id: int) -> None:
-        """Never give out the number of a message that is there again, even if the limits were lost."""
+        """Never use the number of a recovered message again, even if the limits were lost."""
         number = lookup_id & NUMBER_MASK
         if number > self._sequential_id:
             self._sequential_id = self._sequential_limit = number
@@ -318,8 +319,8 @@ class Core:
         return self._sequential_id & NUMBER_MASK
 
     def next_sequential_ids(self, messages: int) -> range:
-        """SequentialIDs of so many messages: they rise with each message and never repeat, because numbers are reserved
-        ahead on disk."""
+        """SequentialIDs for a number of messages. They rise with each message and never repeat, because numbers are
+        reserved on disk in advance."""
         first = self._sequential_id + 1
         if first + messages > self._sequential_limit:
             self._write_limits(first + messages + _RESERVED_NUMBERS, self._ordinal_limit)
@@ -354,7 +355,7 @@ class Core:
     # --- collections --------------------------------------------------------------------------------------------
 
     def register(self, queue: Queue) -> None:
-        """Put a queue into QueueCollection under all its names."""
+        """Enter a queue into QueueCollection under all its names."""
         self.queues[queue.number] = queue
         for member in queue.family:
             member.queue_manager = self.record
@@ -369,7 +370,7 @@ class Core:
                 self.by_identifier[identifier] = queue
 
     def unregister(self, queue: Queue) -> None:
-        """Let nobody find a queue by any of its names; as long as messages are left in it, it goes by its number."""
+        """Remove a queue from all tables of names. As long as messages are left in it, it is known by its number."""
         if isinstance(queue, OutgoingQueue):
             del self.queues[queue.number]
             del self.outgoing[queue.destination_format_name.lower()]

@@ -1,7 +1,7 @@
-"""Where a host and its directory disagree about public queues.
+"""Differences between the public queues of a host and its directory.
 
-One comparison serves everybody who asks: `msmq directory check` and `status`, what is repaired, and what the daemon
-logs. Both sides are directory objects, those of the host made from its queues.
+One comparison serves `msmq directory check` and `status`, the repair, and the log of the daemon. Both sides are
+directory objects, those of the host made from its queues.
 """
 
 from __future__ import annotations
@@ -25,30 +25,33 @@ COMPARED: Final = (
     "multicast_address",
     "base_priority",
 )
-"""What others can see of a queue and change. Rights are not among them: the two sides write them differently."""
+"""The properties of a queue that others can see and change. Rights are left out: the two sides write them
+differently."""
 
 
 class Kind(StrEnum):
-    """What is the matter with a queue."""
+    """The kinds of differences."""
 
     ONLY_HERE = "only here"
-    """The directory does not have it: nobody finds it any more."""
+    """The directory does not have the queue, so that nobody finds it."""
     ONLY_THERE = "only in the directory"
-    """Others find it and send to it, and this host does not have it."""
+    """Others find the queue and send to it, but this host does not have it."""
     OTHER_IDENTIFIER = "another identifier"
-    """The directory has a queue of this name, which is another one."""
+    """The directory has another queue of this name."""
     OTHER_VALUES = "other values"
     """Its properties differ."""
 
 
 class Choice(StrEnum):
-    """What an operator may have done about it."""
+    """The ways to resolve a difference."""
 
     PUBLISH = "publish"
-    """Make the object again. It gets a new identifier; the old one goes on to mean the queue on this host."""
+    """Create the object in the directory again. It gets a new identifier; the old one still means the queue on this
+    host."""
     DELETE_HERE = "delete-here"
     ADOPT = "adopt"
-    """Have the queue here that the directory has, with its identifier and properties. Messages stay."""
+    """Create the directory's queue here, with its identifier and properties. A queue of this name keeps its
+    messages."""
     DELETE_THERE = "delete-there"
     TAKE_THEIRS = "take-theirs"
     WRITE_OURS = "write-ours"
@@ -63,7 +66,7 @@ CHOICES: Final[Mapping[Kind, tuple[Choice, ...]]] = {
 
 
 class Difference(NamedTuple):
-    """One of them."""
+    """A difference that concerns one queue."""
 
     kind: Kind
     queue: str
@@ -76,7 +79,7 @@ class Difference(NamedTuple):
 
 
 def differences(here: Iterable[DirectoryObject], there: Iterable[DirectoryObject]) -> list[Difference]:
-    """Everything in which the public queues of a host differ from those that the directory has below it, by path."""
+    """All differences between the public queues of a host and those that the directory has below it, by path."""
     ours = {_key(item): item for item in here}
     theirs = {_key(item): item for item in there}
     found = []

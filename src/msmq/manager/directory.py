@@ -1,8 +1,9 @@
-"""The directory events (MS-MQDMPR 3.1.7.1.18 to 3.1.7.1.25, 3.1.6.1, 3.1.6.2): publishing, and life without.
+"""The directory events (MS-MQDMPR 3.1.7.1.18 to 3.1.7.1.25, 3.1.6.1, 3.1.6.2), and working while the directory is
+away.
 
-A :class:`Directory` is somebody else's room: Active Directory over LDAP, or a local one for workgroups. These
-events stand between it and the queue manager. They notice when it cannot be reached, answer reads about
-ourselves from memory meanwhile, look every minute whether it is back, and then take over what changed.
+A :class:`Directory` is implemented in another room: Active Directory over LDAP, or a local one for workgroups. These
+events are between it and the queue manager. They notice when it cannot be reached, answer reads about this host from
+memory meanwhile, check every minute whether it is back, and then take over what has changed.
 
 Objects are exchanged as :class:`DirectoryObject`: a class name and attributes named as in the data model.
 """
@@ -127,10 +128,10 @@ class SortKey(NamedTuple):
 
 
 class Directory(Protocol):
-    """MS-MQDSSM 3.1.6, as the queue manager sees it. No call raises: what went wrong is in the result.
+    """MS-MQDSSM 3.1.6, as the queue manager uses it. No call raises: a failure is a result.
 
-    ``caller`` is on whose behalf something is changed; None is the queue manager itself. The directory
-    chooses the identifier and the distinguished name of what is created and knows when it last changed.
+    ``caller`` is the user on whose behalf something is changed; None is the queue manager itself. The directory
+    chooses the identifier and the distinguished name of a new object and records the time of its last change.
     """
 
     def create(
@@ -166,7 +167,7 @@ class Directory(Protocol):
 
 @runtime_checkable
 class ListsQueues(Protocol):
-    """A directory that gives all public queues of a computer at once."""
+    """A directory that can return all public queues of a computer at once."""
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]: ...
 
@@ -214,7 +215,7 @@ class NoDirectory:
 
 
 class Change(Enum):
-    """What other queue managers are told of by a change notification."""
+    """The kinds of change notifications to other queue managers."""
 
     QUEUE_CREATION = "QueueCreation"
     QUEUE_DELETION = "QueueDeletion"
@@ -262,7 +263,8 @@ Element = TypeVar("Element", bound=Published)
 
 
 def directory_attributes(element: Published) -> dict[str, Any]:
-    """What of an element is a Directory attribute. DirectoryServerType is left out for hosts that are no server."""
+    """The Directory attributes of an element. DirectoryServerType is left out for hosts that are not directory
+    servers."""
     names = {entry.name for entry in fields(element)} - _VOLATILE
     if isinstance(element, QueueManagerRecord) and not element.directory_server:
         names.discard("directory_server_type")
@@ -278,13 +280,13 @@ def queue_object(queue: Queue) -> DirectoryObject:
 
 
 def element_of(kind: type[Element], item: DirectoryObject) -> Element:
-    """The element a directory object describes; attributes that were not read keep their defaults."""
+    """The element that a directory object describes; attributes that were not read keep their defaults."""
     known = {entry.name for entry in fields(kind)} - _VOLATILE
     return kind(**{name: value for name, value in item.attributes.items() if name in known})
 
 
 def adopt(target: Published | Queue, item: DirectoryObject, *, keep: Collection[str] = ()) -> None:
-    """Copy the attributes a directory object has onto ours, except ``keep`` and the identifier."""
+    """Copy the attributes of a directory object to an element of ours, except ``keep`` and the identifier."""
     known = set(QUEUE_ATTRIBUTES if isinstance(target, Queue) else directory_attributes(target))
     if item.attributes.get("directory_server"):
         known.add("directory_server_type")
@@ -296,8 +298,8 @@ def adopt(target: Published | Queue, item: DirectoryObject, *, keep: Collection[
 
 
 def _with_own_owner(ours: bytes, theirs: bytes) -> bytes:
-    """A queue's descriptor from the directory. The directory lets nobody but the account of this host own what it
-    creates, so who owns the queue here is not taken from there."""
+    """A queue's descriptor from the directory with our own owner: the directory lets only the account of this host own
+    what it creates, so its owner is not the owner of the queue."""
     if not ours or not theirs:
         return theirs or ours
     own = SecurityDescriptor.decode(ours)
@@ -325,17 +327,17 @@ class DirectoryEvents:
         self._online_timer: Timer | None = None
         self.online_check_s: float = ONLINE_CHECK_S
         self.came_online: Callable[[], None] = lambda: None
-        """Called when the directory is back and our own attributes were taken over from it."""
+        """Called when the directory is back and our attributes were taken over from it."""
         self.read_around: Callable[[], None] = lambda: None
-        """Reads what our object refers to; given by the initialization."""
+        """Reads the objects that our object refers to; set by the initialization."""
         self.gone: Callable[[], None] = lambda: None
-        """Called when the directory turns out to be away."""
+        """Called when the directory cannot be reached any more."""
         self.remembered: Remembered = lambda object_class, conditions, attributes: None
-        """What was heard of an object before the directory went away; given by whoever keeps it."""
+        """Returns the last known state of an object while the directory is away; set by the owner of the cache."""
         self.deleted_here: Callable[[DirectoryObject], None] = lambda item: None
-        """Is told of a queue that was deleted on this host alone."""
+        """Called with a queue that was deleted on this host only."""
         self.apart: Callable[[Callable[[], None]], None] = lambda action: action()
-        """Runs what a timer starts and what asks the directory; given by whoever must not wait for it."""
+        """Runs timer actions that ask the directory; set by a server that must not wait for it."""
 
     @property
     def exists(self) -> bool:
@@ -344,7 +346,7 @@ class DirectoryEvents:
 
     @property
     def reason(self) -> str:
-        """Why the directory refused what it was last asked to change, if it says so."""
+        """The directory's reason for refusing the last change, if it tells."""
         told: str = getattr(self.directory, "last_failure", "")
         return told
 
@@ -357,7 +359,7 @@ class DirectoryEvents:
         *,
         caller: Token | None = None,
     ) -> tuple[DirectoryResult, bytes | None]:
-        """Create Directory Object; gives the identifier the directory chose."""
+        """Create Directory Object. Returns the identifier that the directory chose."""
         if _is_public_queue(item):
             self._notify(Change.QUEUE_CREATION, item)
         result, identifier = self.directory.create(item, attributes, self._context(caller))
@@ -376,7 +378,7 @@ class DirectoryEvents:
         *,
         caller: Token | None = None,
     ) -> DirectoryResult:
-        """Write Directory; others are told after it has succeeded."""
+        """Write Directory. Other hosts are notified after it has succeeded."""
         result = self._seen(self.directory.write(item, attributes, self._context(caller)))
         if result is DirectoryResult.SUCCESS:
             if _is_public_queue(item):
@@ -396,7 +398,7 @@ class DirectoryEvents:
             self._send_notification(change, item)
 
     def _context(self, caller: Token | None) -> Token | None:
-        """In whose name the directory is asked: with weakened security it is always the queue manager."""
+        """The user to ask the directory for: with weakened security it is always the queue manager."""
         enterprise = self.core.enterprise
         return None if enterprise is not None and enterprise.weakened_security else caller
 
@@ -410,7 +412,8 @@ class DirectoryEvents:
         *,
         force: bool = False,
     ) -> tuple[DirectoryResult, DirectoryObject | None]:
-        """Read Directory. Offline, what is ours is answered from memory, and else what is remembered."""
+        """Read Directory. While it is away, our own objects are answered from memory, and others from the last known
+        state."""
         if force:
             return self.directory.read(object_class, conditions, attributes)
         if not self.core.directory_offline:
@@ -440,7 +443,7 @@ class DirectoryEvents:
         return DirectoryResult.DIRECTORY_NOT_CONNECTED, None
 
     def read_element(self, kind: type[Element], identifier: bytes) -> Element | None:
-        """Read Directory for one element; None when it cannot be had."""
+        """Read Directory for one element; None if that fails."""
         result, item = self.read(CLASS_OF[kind], by_identifier(identifier))
         return element_of(kind, item) if result is DirectoryResult.SUCCESS and item is not None else None
 
@@ -475,7 +478,7 @@ class DirectoryEvents:
         self.core.every(site_gates_s, lambda: self.apart(self.update_site_gates))
 
     def read_again(self) -> None:
-        """Others have changed our object, or what it refers to: take it over."""
+        """Take over our object and what it refers to, which others have changed."""
         result, own = self.read(ObjectClass.QUEUE_MANAGER, by_identifier(self.core.record.identifier))
         if result is DirectoryResult.SUCCESS and own is not None:
             adopt(self.core.record, own, keep=("public_encryption_key_list", "public_signing_key_list"))
@@ -501,13 +504,13 @@ class DirectoryEvents:
     # --- being offline --------------------------------------------------------------------------------------
 
     def _seen(self, result: DirectoryResult) -> DirectoryResult:
-        """Notice that the directory is gone; a workgroup has none to lose."""
+        """Note if the directory cannot be reached. A workgroup has none to lose."""
         if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
             self.went_away()
         return result
 
     def went_away(self) -> None:
-        """The directory cannot be reached; look from time to time whether it is back."""
+        """Note that the directory cannot be reached, and check from time to time whether it is back."""
         if self.core.directory_integrated:
             before, self.core.directory_offline = self.core.directory_offline, True
             self._start_online_timer()
@@ -524,7 +527,7 @@ class DirectoryEvents:
         self.apart(self.check_online)
 
     def check_online(self) -> None:
-        """Check Directory Online: take over what changed while it was away, or look again in a minute."""
+        """Check Directory Online: take over what has changed meanwhile, or check again in a minute."""
         core = self.core
         own_identifier = by_identifier(core.record.identifier)
         result, own = self.read(ObjectClass.QUEUE_MANAGER, own_identifier, force=True)
@@ -547,8 +550,8 @@ class DirectoryEvents:
         self.came_online()
 
     def _read_queues(self, queues: Sequence[Queue]) -> dict[bytes, DirectoryObject] | None:
-        """What the directory has of our public queues, by identifier; None when it is away again. There may be very
-        many of them: where they can be had in one query they are."""
+        """The directory's objects of our public queues, by identifier; None if it is away again. As there may be very
+        many queues, one query is used if the directory allows that."""
         if queues and isinstance(self.directory, ListsQueues):
             result, found = self.directory.queues_of(self.core.record.computer_name)
             return {item.identifier: item for item in found} if result is DirectoryResult.SUCCESS else None
@@ -563,6 +566,6 @@ class DirectoryEvents:
 
 
 def _is_public_queue(item: DirectoryObject) -> bool:
-    """Only public queues have objects; a private one never gets here with an object of its own."""
+    """Whether an object is a public queue; only public queues have objects of their own."""
     path = item.attributes.get("pathname", "").lower()
     return item.object_class is ObjectClass.QUEUE and "\\private$\\" not in path

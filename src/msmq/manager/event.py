@@ -1,15 +1,15 @@
-"""One event: everything it writes is kept or lost together, and nobody is answered before it is over.
+"""One event: everything it writes is kept or lost together, and nobody is answered before it has ended.
 
-Room is reserved once, by the outermost event, for all records that may come of it; the store may begin a new batch
-there and only there. Whatever happens inside (a reader that waited takes the message, a sender is told) is part of the
-event and reserves nothing. It writes its record before it changes anything, so that a full disk undoes nothing.
+Room is reserved once, by the outermost event, for all records that may follow from it; only there may the store begin
+a new batch. Whatever happens inside (a reader that waited takes the message, a sender is told) is part of the event
+and reserves nothing. It writes its record before it changes anything, so that a full disk undoes nothing.
 
 Inside an event only two things can go wrong: the caller's fault, which is found before anything has changed, and our
-own. After the second nobody vouches for what is in memory or in the open batch; the owner is told and ends the process,
-which comes back clean from the log.
+own. After the second, memory and the open batch cannot be trusted; the owner is told and ends the process, which
+recovers from the log.
 
-Events that free room go on when the disk is full, with what the store keeps back for them. It is not for anything
-else: inside such an event a message that takes room is refused.
+Events that free room still work when the disk is full, with space that the store keeps back for them. That space is
+for nothing else: inside such an event a message that takes room is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from msmq.manager.answers import Answers
 from msmq.manager.ledger.ledger import RecordStore
 
 
-class CallAgain(Exception):  # noqa: N818 - it is no error but a call that waits
-    """A call asked something that nobody can answer yet. It asked before it changed anything, and is made again."""
+class CallAgain(Exception):  # noqa: N818 - it is not an error but a call that waits
+    """A call needs information that is not available yet. It has not changed anything, and is made again."""
 
 
 class Event:
@@ -36,11 +36,11 @@ class Event:
         self._depth = 0
         self._reserved = False
         self._room = 0
-        """Bytes that the outermost event has reserved, and that no part of it has claimed for itself."""
+        """Bytes that the outermost event has reserved and that no part of it has taken yet."""
         self._refusal: MessageStorageFailedError | None = None
         self._begun_at = 0
         self.failed: Callable[[BaseException], None] = lambda error: None
-        """Is told of an error that left half an event behind; given by the server, which then ends the process."""
+        """Called with an error that left half an event behind; set by the server, which then ends the process."""
 
     def begin(self, size: int = 0, records: int = 0, *, freeing: bool = False) -> Event:
         """``with core.event(...):`` is one event that writes up to ``records`` records with ``size`` bytes of payload
@@ -52,8 +52,8 @@ class Event:
         return self
 
     def begin_with_room(self, size: int, records: int) -> Event | None:
-        """Begin an event for what can be done in another way too: None where there is no room for it. Inside another
-        event it takes of what that one has reserved."""
+        """Begin an event that is not strictly needed. Returns None if there is no room for it. Inside another event it
+        uses what that one has reserved."""
         if self._reserved:
             if size > self._room:
                 return None
@@ -66,8 +66,8 @@ class Event:
         return self
 
     def reserve(self, size: int, records: int, freeing: bool = False) -> None:
-        """Make room for records that are written at once, and that nobody is told of before they are: that needs no
-        ``with``. Inside an event it is a part of that one."""
+        """Make room for records that are written at once, before anybody is told: such an event needs no ``with``.
+        Inside another event this is a part of it."""
         if not self._reserved:
             self._refusal = None
             self._room = size
@@ -96,7 +96,7 @@ class Event:
         self._answers.let_go()
 
     def _is_internal(self, error: BaseException) -> bool:
-        """Whether an error is our own fault: callers' faults are found before anything is written."""
+        """Whether an error is ours: callers' errors are raised before anything is written."""
         if isinstance(error, MessageStorageFailedError):
             return self._store.appended != self._begun_at
         return not isinstance(error, MsmqError | CallAgain)

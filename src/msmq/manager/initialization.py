@@ -1,9 +1,8 @@
-"""Initialization (MS-MQDMPR 3.1.3): how a queue manager comes to know itself, its directory and its queues.
+"""Initialization (MS-MQDMPR 3.1.3): how a queue manager finds its identity, its directory and its queues at the start.
 
-:class:`Initialization` is the list of steps, in the order of the specification. ``begin`` runs before the
-queues are restored, because their names need the computer's; ``end`` when everything is there. What the local
-security authority tells on Windows comes from an ``identity`` given by the server, and what the operator
-decides from :class:`Settings`.
+:class:`Initialization` is the list of steps, in the order of the specification. ``begin`` runs before the queues are
+restored, because their names need the computer's; ``end`` when everything is there. The identity, which the local
+security authority tells on Windows, is given by the server, and the operator's choices are in :class:`Settings`.
 
 A host that cannot reach its directory at an ordinary start works with what it kept and takes over the rest
 when the directory is back. Provisioning without a directory fails: nothing was kept yet.
@@ -54,7 +53,7 @@ SITE_GATES_UPDATE_S: Final = 3600
 DIRECTORY_SERVER_LIST_UPDATE_S: Final = 24 * 3600
 
 QUEUE_MANAGER_VERSION: Final = "6.0"
-"""What others are told of our version: that of the Message Queuing whose protocols these are."""
+"""The version we announce: that of the Message Queuing whose protocols these are."""
 
 DEAD_LETTER, DEAD_XACT, JOURNAL, ORDER, NOTIFY = 1, 2, 3, 4, 5
 """Numbers of the queue manager's own queues in the ledger."""
@@ -65,9 +64,9 @@ _NOT_CONNECTED: Final = DirectoryResult.DIRECTORY_NOT_CONNECTED
 
 @dataclass(slots=True)
 class Identity:
-    """What a host says about itself; on Windows the local security authority does.
+    """The identity of a host, which the local security authority tells on Windows.
 
-    Peers look at the version of the operating system to find old ones: it is the Windows this one acts like.
+    Peers recognize old systems by the version of the operating system, which is that of the Windows we behave like.
     """
 
     computer_name: str
@@ -78,7 +77,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Settings:
-    """What the operator decides. None means: as it was, and False on a new host."""
+    """The operator's choices. None means unchanged, and False on a new host."""
 
     directory_integrated: bool | None = None
     site_identifier: bytes | None = None
@@ -93,28 +92,29 @@ class Settings:
     find_directory_servers: Callable[[str], Sequence[str]] = lambda domain: ()
     """Asks DNS for the hosts of ``_ldap._tcp.dc._msdcs.<domain>``."""
     strict_default_security: bool = False
-    """New queues get the descriptor of the specification instead of ours (see default_security)."""
+    """New queues get the descriptor of the specification instead of ours (see
+    :mod:`msmq.manager.access.default_descriptor`)."""
     computer_sid: Callable[[str], Sid | None] = lambda computer: None
-    """Asks the directory for the account of a computer (MS-MQDSSM 3.1.6.14)."""
+    """Returns the SID of a computer's account from the directory (MS-MQDSSM 3.1.6.14)."""
     make_keys: bool = False
     """A host without keys makes them when it starts, in a directory or not."""
     crypto: CryptoPolicy = field(default_factory=CryptoPolicy)
     """Which signatures and ciphers are accepted, and how keys are kept."""
     send_insecure_nacks: bool = False
-    """Senders are told of refusals that also tell strangers about this host (MS-MQQB 3.1.7.15)."""
+    """Also send refusals that tell strangers something about this host (MS-MQQB 3.1.7.15)."""
     local_directory: bool = False
-    """The directory is a workgroup's own: it says who we are and how to route, and we do not publish there."""
+    """The directory is a workgroup's own: it tells our identity and routes, and we do not publish there."""
     longest_time_to_reach_queue_s: int = DEFAULT_TIME_TO_REACH_QUEUE_S
-    """No message may take longer, whatever its sender asks for (note 12)."""
+    """No message may take longer to its queue, whatever its sender asks for (note 12)."""
 
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
 _OURS: Final = (*_KEYS, "queue_manager_version", "operating_system_type")
-"""What the host knows better than an older object of this computer in the directory."""
+"""The attributes that the host knows better than an older object of this computer in the directory."""
 
 
 class Initialization:
-    """The steps. One instance serves one start."""
+    """The steps of one start."""
 
     def __init__(
         self, core: Core, directory: DirectoryEvents, identity: Callable[[], Identity], settings: Settings
@@ -127,7 +127,7 @@ class Initialization:
         self._domain = ""
 
     def begin(self, values: dict[str, Any], *, provisioning: bool) -> None:
-        """Everything that comes before the queues. ``values`` are those of the ledger."""
+        """Do everything that comes before the queues. ``values`` are those of the ledger."""
         core = self.core
         restore(core, values.get(VALUE))
         self.keys = KeyRing.from_value(values.get(KEYS))
@@ -149,7 +149,7 @@ class Initialization:
         save(core)
 
     def end(self) -> None:
-        """Everything is there: remember in which domain this was."""
+        """Remember the domain, when everything has been restored."""
         core = self.core
         core.last_domain = core.machine_domain_id if any(core.machine_domain_id) else b""
         save(core)
@@ -188,15 +188,15 @@ class Initialization:
         return self.directory.read(ObjectClass.QUEUE_MANAGER, named)[1]
 
     def join_again(self) -> None:
-        """The directory of a workgroup says something new."""
+        """Take over changes of a workgroup's directory."""
         self._join()
         save(self.core)
 
     def _join(self) -> None:
-        """A workgroup with a directory of its own: take over what it says about us, if it knows us."""
+        """Take over what a workgroup's directory says about us, if it knows us."""
         own, record = self._read_by_name(), self.core.record
         if own is None:
-            record.routing_server = False  # whatever an earlier directory said
+            record.routing_server = False  # in case an earlier directory said so
             record.site_identifier_list = ()
             record.out_routing_server_identifier_list = record.in_routing_server_identifier_list = ()
             return
@@ -234,7 +234,7 @@ class Initialization:
         self.core.directory_server_list = tuple(dict.fromkeys((*self.core.directory_server_list, *found)))
 
     def _publish(self) -> None:
-        """Create our object, whose identifier the directory chooses: from now on it is ours."""
+        """Create our object. The directory chooses its identifier, which is ours from now on."""
         core = self.core
         result, identifier = self.directory.create(directory_object(core.record))
         if result is DirectoryResult.OBJECT_ALREADY_EXISTS:
@@ -247,12 +247,13 @@ class Initialization:
         if own is None:
             raise refusal(result, "What was published of this queue manager could not be read again")
         if own.attributes.get("public_encryption_key_list") != core.record.public_encryption_key_list:
-            self._renew(own)  # it was there before: the directory does not always say so
+            self._renew(own)  # the object existed before: the directory does not always say so
         else:
             adopt(core.record, own)
 
     def _take_over(self) -> None:
-        """This computer has an object from an earlier life, or from a provisioning that did not end: become it."""
+        """Take over the object of this computer, which is left from an earlier installation or an unfinished
+        provisioning."""
         core = self.core
         named = (Expression("computer_name", Relation.EQUALS, core.record.computer_name),)
         result, found = self.directory.read(ObjectClass.QUEUE_MANAGER, named)
@@ -262,7 +263,7 @@ class Initialization:
         self._renew(found)
 
     def _renew(self, own: DirectoryObject) -> None:
-        """Take over our object, except what provisioning has just made: that is written to it."""
+        """Take over our object, except for what provisioning has just made, which is written to it."""
         record, site = self.core.record, self.settings.site_identifier
         made: tuple[str, ...] = _OURS
         if site is not None and site not in own.attributes["site_identifier_list"]:
@@ -296,8 +297,8 @@ class Initialization:
         self._read_around()
 
     def _follow(self, own: DirectoryObject) -> None:
-        """Take over what the directory says about us, but for our keys: others would encrypt with keys that nobody has.
-        If the directory does not let us correct them, a check of the directory tells."""
+        """Take over what the directory says about us, except for our keys: others would encrypt with keys that nobody
+        has. If the directory does not let us correct them, a check of the directory reports it."""
         record = self.core.record
         if self.keys.exchange:
             record.public_encryption_key_list = self.keys.public_encryption_key_list()
@@ -309,15 +310,15 @@ class Initialization:
             self.directory.write(directory_object(record), _KEYS)
 
     def _become(self, own: DirectoryObject) -> None:
-        """Our object was lost, and somebody has joined this host again: it goes by a new identifier from now on. The
-        old one still means us, for messages that are under way."""
+        """Take a new identifier, because our object was lost and somebody has joined this host again. The old
+        identifier still means us, for messages that are under way."""
         core = self.core
         core.former_identifiers = (*core.former_identifiers, core.record.identifier)
         core.record = replace(core.record, identifier=own.identifier)
         self._renew(own)
 
     def _read_around(self) -> None:
-        """What our object refers to, and the enterprise."""
+        """Read the objects that our object refers to, and the enterprise."""
         core, record, read = self.core, self.core.record, self.directory.read_element
         core.sites = [site for guid in record.site_identifier_list if (site := read(Site, guid))]
         core.out_routing_servers = self._routing_servers(record.out_routing_server_identifier_list)
@@ -333,7 +334,7 @@ class Initialization:
         return [server for server in servers if server is not None]
 
     def _read_enterprise(self) -> None:
-        """An enterprise that does not say whether it wants change notifications is old and wants them."""
+        """Read the enterprise. One without the attribute for change notifications is old and needs them."""
         wanted = "non_ldap_capable_queue_manager_notification"
         result, found = self.directory.read(ObjectClass.ENTERPRISE, None, (wanted,))
         if result is DirectoryResult.ATTRIBUTE_NOT_FOUND:
@@ -356,7 +357,7 @@ class Initialization:
 
 
 def refusal(result: DirectoryResult, what: str) -> MQError:
-    """The status for a directory that did not do what initialization needs."""
+    """The error for a directory that failed to do what initialization needs."""
     if result is _NOT_CONNECTED:
         return NoDsError(f"{what}: the directory cannot be reached.")
     if result is DirectoryResult.OBJECT_NOT_FOUND:
@@ -370,8 +371,8 @@ def refusal(result: DirectoryResult, what: str) -> MQError:
 
 
 def create_system_queues(core: Core) -> None:
-    """Dead letters and journal, which applications read; order acknowledgments and change notifications,
-    which they never see."""
+    """Create the queues of the queue manager: dead letters and journal, which applications read, and those for order
+    acknowledgments and change notifications, which they never see."""
     host = core.record.computer_name
     core.dead_letter_queue = _system_queue(core, DEAD_LETTER, f"{host}\\system$;DEADLETTER")
     core.transactional_dead_letter_queue = _system_queue(
@@ -393,7 +394,8 @@ def _system_queue(
 
 
 def set_outgoing_states(core: Core) -> None:
-    """Hardened hosts send nothing but HTTP; the others let go what was locked for that."""
+    """Lock outgoing queues on a hardened host, which sends only HTTP; on others, unlock those that were locked for
+    that."""
     for queue in core.outgoing.values():
         if queue.state is OutgoingState.LOCKED and not core.hardened_security:
             queue.state = OutgoingState.WAITING

@@ -1,8 +1,8 @@
 """The elements of the abstract data model (MS-MQDMPR 3.1.1) that are plain data: enumerations and records.
 
-Each attribute keeps the specification's name, snake-cased. What survives a restart, what is also published in the
-directory and what is volatile is said where the record is kept: :mod:`msmq.manager.ledger.attributes` and
-:mod:`msmq.manager.ledger.queue_records` write the first two kinds, everything else starts anew.
+Each attribute keeps the specification's name, snake-cased. :mod:`msmq.manager.ledger.attributes` and
+:mod:`msmq.manager.ledger.queue_records` store those that survive a restart or are published in the directory; all
+others are volatile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORDER_QUEUE_NUMBER: Final = 4
 
 
 class DirectoryElement:
-    """DirectoryObject (3.1.1): what has an Identifier, which it gets once and keeps as long as it lives."""
+    """DirectoryObject (3.1.1): an element with an Identifier, which it gets once and keeps."""
 
     __slots__ = ()
 
@@ -35,8 +35,8 @@ class DirectoryElement:
         object.__setattr__(self, name, value)
 
     def made_again(self, identifier: bytes) -> None:
-        """The object in the directory was lost, and the one that stands for this element now has another identifier;
-        what names the element by the old one is for the caller to take care of."""
+        """Give the element the identifier of a new object in the directory, because the old object was lost. The
+        caller takes care of everything that names the element by the old identifier."""
         object.__setattr__(self, "identifier", identifier)
 
 
@@ -76,7 +76,7 @@ class OutgoingState(Enum):
 
 
 class ConnectionStatus(Enum):
-    """ConnectionHistory.Status: how an attempt to connect went."""
+    """ConnectionHistory.Status: the result of an attempt to connect."""
 
     IN_PROCESS = "InProcess"
     ESTABLISH_PACKET_RECEIVED = "EstablishPacketReceived"
@@ -126,7 +126,7 @@ class OperatingSystemType(Enum):
 
     @property
     def server_class(self) -> bool:
-        """Whether a peer counts as a server; the RC flag of a Ping says that it does not (MS-MQQB 2.2.7)."""
+        """Whether a peer counts as a server; the RC flag of a Ping states that it does not (MS-MQQB 2.2.7)."""
         return self in (OperatingSystemType.WIN_SERVER, OperatingSystemType.WIN_ENT)
 
 
@@ -140,7 +140,7 @@ class DirectoryServerType(Enum):
 
 
 class QueueAccessType(Enum):
-    """What an open queue may be used for; the admin kinds are for outgoing queues."""
+    """The purposes for which a queue can be opened; the admin kinds are for outgoing queues."""
 
     RECEIVE = "ReceiveAccess"
     SEND = "SendAccess"
@@ -170,7 +170,7 @@ class MessageSeekAction(Enum):
 
 
 class EnqueueStatus(IntEnum):
-    """What became of an Enqueue Message event."""
+    """The result of an Enqueue Message event."""
 
     OK = 0
     QUEUE_QUOTA = 1
@@ -204,8 +204,8 @@ class OutgoingTransferInfo:
 
 @dataclass(slots=True)
 class IncomingTransactionalTransferInfo:
-    """How far a remote sender's transactional stream into one queue has come (3.1.1.5). Durable: it is what makes
-    delivery exactly-once."""
+    """The progress of a remote sender's transactional stream into one queue (3.1.1.5). Durable, because delivery
+    exactly once depends on it."""
 
     format_name: str
     sender_identifier: bytes

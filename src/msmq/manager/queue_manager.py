@@ -2,10 +2,10 @@
 
 How it works
 ------------
-Everything runs in one thread, one event at a time, and changes memory at once. What must survive is appended to the
-store in the same breath; the owner of this object commits the store (many events share one commit) and lets nothing
-leave the process (no acknowledgment, no message to a reader, no answer) before the records made so far are durable.
-``store.appended`` is the mark to wait for.
+Everything runs in one thread, one event at a time, and changes memory at once. Records of what must survive are
+appended to the store at the same time; the owner of this object commits the store (many events share one commit) and
+lets nothing leave the process (no acknowledgment, no message to a reader, no answer) before the records made so far
+are durable. It waits until ``store.durable`` has reached ``store.appended``.
 
 The rooms inside: :class:`Core` is the state, :class:`Mailbox` puts messages into queues and takes them out,
 :class:`Reading` reads and waits, :class:`Transactions` groups operations, :class:`Queues` opens and closes,
@@ -111,7 +111,7 @@ class QueueManager:
         self.subscribe(self.acknowledging)
         self.keys = KeyRing()
         self._unfinished: list[Queue] = []
-        """Queues that were deleted before the queue manager stopped, with messages left in them."""
+        """Queues that were deleted before the last stop and still have messages."""
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self.core.subscribe(subscriber)
@@ -119,8 +119,8 @@ class QueueManager:
     # --- life ---------------------------------------------------------------------------------------------------
 
     def start(self, *, provisioning: bool | None = False) -> Recovered:
-        """Queue Manager Started: find everything again, then serve. ``provisioning`` is the first start of a host in
-        its directory: it gets its keys and is published. None is for when it has not been done yet."""
+        """Queue Manager Started: recover everything, then serve. With ``provisioning``, the first start of a host in
+        its directory, it gets its keys and is published; None means to do that if it has not been done yet."""
         core = self.core
         if core.state is not QueueManagerState.STOPPED:
             raise IllegalOperationError("The queue manager runs already.")
@@ -137,10 +137,10 @@ class QueueManager:
         return found
 
     def read_directory_again(self) -> None:
-        """Take over what the directory of a workgroup says now.
+        """Take over the current contents of a workgroup's directory.
 
         Raises:
-            DsError: it knows this host as another one.
+            DsError: it has another identifier for this host.
         """
         Initialization(self.core, self.directory, self._identity, self.settings).join_again()
 
@@ -159,7 +159,7 @@ class QueueManager:
             kept = found.values.get(attributes.VALUE) or {}
             joins = bool(self.settings.directory_integrated) and not kept.get("directory_integrated")
             provisioning = joins or not found.values.get(KEYS)
-        found.check(attributes.VALUE)  # who this is cannot be made up
+        found.check(attributes.VALUE)  # the identity cannot be guessed
         core.lost_records += [LostRecord(Kind.VALUE, 0, key, str(why)) for key, why in found.damaged.values()]
         core.lost_records += [LostRecord(Kind.DELETE_ALL, 0, "", str(why)) for why in found.damaged_deletions]
         core.restore_numbers(*found.values.get("numbers", (0, 0)), uncertain=bool(found.damaged))
@@ -193,8 +193,8 @@ class QueueManager:
         self.queues.restore_number(max(core.queues, default=0))
 
     def _restore_messages(self, found: Recovered) -> None:
-        """Give all messages their places back, queue by queue. Only damage can have taken a queue away; then its
-        messages have no place, but stay in the log."""
+        """Give all messages their places again, queue by queue. Messages whose queue was lost to damage have no place,
+        but stay in the log."""
         core = self.core
         core.moved = found.moved
         for (number, _), lane in found.lanes().items():
@@ -216,7 +216,7 @@ class QueueManager:
         for number, count in Counter(number for number, _ in core.orphans.values()).items():
             what = f"{count} messages stand in a queue whose record is damaged; they are kept in the log"
             core.lost_records.append(LostRecord(Kind.VALUE, 0, f"queue/{number}", what))
-            self.queues.restore_number(number)  # no other queue is to inherit them
+            self.queues.restore_number(number)  # no other queue may get their number
 
     def _restore_details(self, queue: Queue, lookup_id: int, expiry: int, flags: int) -> None:
         if flags & PEEKABLE_WHEN_LOCKED:
@@ -225,7 +225,7 @@ class QueueManager:
             self.mailbox.watch_expiry(queue, lookup_id, expiry)
 
     def _restore_transactions(self, found: Recovered) -> None:
-        """Prepared transactions hold what they held; those nobody was promised are undone."""
+        """Restore prepared transactions with their locks, and undo all others."""
         for identifier in {**found.open_transactions, **found.prepared}:
             operations = found.open_transactions.get(identifier, {})
             transaction = self.transactions.create(identifier, single_phase=identifier not in found.prepared)
@@ -328,15 +328,15 @@ class QueueManager:
     # --- space --------------------------------------------------------------------------------------------------
 
     def clean_step(self, budget_bytes: int = 1 << 20) -> bool:
-        """Give disk space back, with about so many bytes of work; whether there is more to do. Call it when there is
-        time; what it writes is durable with the next commit."""
+        """Free disk space, with about this many bytes of work. Returns whether there is more to do. Call it when there
+        is time; its records are durable with the next commit."""
         return self.core.ledger.store.clean_step(self.cleaning, budget_bytes)
 
     # --- time ---------------------------------------------------------------------------------------------------
 
     @property
     def next_deadline(self) -> float | None:
-        """When :meth:`run_timers` has something to do next."""
+        """The time when :meth:`run_timers` has something to do."""
         return self.core.timers.next_deadline
 
     def run_timers(self) -> int:

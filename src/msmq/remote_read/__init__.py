@@ -1,7 +1,7 @@
 """MS-MQRR: reading queues of other hosts, server and client, on `msmq.rpc`.
 
 ==============  ========================================================================================
-module          what it answers
+module          what it holds
 ==============  ========================================================================================
 `interface`     how the methods look on the wire
 `actions`       what a read may ask for

@@ -1,4 +1,4 @@
-"""What a read may ask for: the table of ulAction and what goes with each line of it (MS-MQRR 3.1.4.7)."""
+"""The actions that a read may ask for: the table of ulAction and the parameters of each (MS-MQRR 3.1.4.7)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msmq.manager.model import MessageSeekAction
 
 INFINITE_MS: Final = 0xFFFFFFFF
 SEQUENCE_MASK: Final = (1 << 56) - 1
-"""pSequenceId is the low seven bytes of a lookup identifier; the eighth is told by the message's priority."""
+"""pSequenceId is the low seven bytes of a lookup identifier; the eighth follows from the message's priority."""
 
 
 class Action(IntEnum):
@@ -27,11 +27,11 @@ class Action(IntEnum):
 
 
 class Meaning(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     receives: bool
     seek: MessageSeekAction | None = None
-    """Where from the given message, for actions by lookup identifier."""
+    """The direction from the given message, for actions by lookup identifier."""
     needs_cursor: bool = False
 
 
@@ -55,7 +55,7 @@ ACTIONS: Final[dict[int, Meaning]] = {
 
 
 def meaning_of(action: int, lookup_id: int, cursor: int, timeout_ms: int) -> Meaning | None:
-    """What a read means, or None when its parameters do not go together."""
+    """The meaning of a read, or None if its parameters do not go together."""
     meaning = ACTIONS.get(action)
     if meaning is None or (meaning.seek is not None) != (lookup_id != 0):
         return None

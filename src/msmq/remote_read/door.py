@@ -1,8 +1,7 @@
 """The ports that remote read is served on (MS-MQRR 2.1, 3.1.3, 3.1.4.1).
 
-One port is asked for, 2103 by default, and 11 more as often as it is taken; the same port is what the endpoint mapper
-tells, where this process may have port 135. Doors are opened from the inside out: the service tells its port before
-anybody can look it up.
+The port is 2103 by default, or the next free one in steps of 11. The endpoint mapper tells it, if this process may
+open port 135. The service learns its port before anybody can ask the endpoint mapper for it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
-    """What an operator may decide about remote read."""
+    """The settings of remote read."""
 
     listen: tuple[str, ...] = ("0.0.0.0",)
     port: int = FIRST_PORT
@@ -43,7 +42,7 @@ class DoorSettings:
 
 
 def server_config(policy: Policy) -> ServerConfig:
-    """Limits of the RPC server. Where callers without identity are let in on purpose they get the room of others."""
+    """Limits of the RPC server. If the policy admits callers without identity, they get the same limits as others."""
     limits = Limits()
     if policy.allow_nonauthenticated or policy.minimum_level is AuthLevel.NONE:
         limits = Limits(max_unknown_calls=limits.max_calls, max_unknown_stub=limits.max_stub)
@@ -51,7 +50,7 @@ def server_config(policy: Policy) -> ServerConfig:
 
 
 class RemoteReadDoor:
-    """Remote read, open on its ports."""
+    """Remote read with its open ports."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class RemoteReadDoor:
         return self.server.ports
 
     async def open(self) -> None:
-        """Open the ports: the interface first, then whoever tells where it is."""
+        """Open the ports: the interface first, then the endpoint mappers that tell its port."""
         self.service.register(self.server)
         register_endpoint_mapper(self.server, self.endpoints)
         register_management(self.server)
@@ -104,7 +103,7 @@ class RemoteReadDoor:
         return await listen_on_fixed_port(self.server, address, self.settings.port)
 
     async def close(self) -> None:
-        """Close everything; what clients had open is given back."""
+        """Close all ports; what clients had locked goes back to its queues."""
         for mapper in self._mappers:
             await mapper.close()
         self._mappers.clear()

@@ -1,10 +1,10 @@
 """Transactions that span a remote read and something else (MS-MQRR 3.1.4.12).
 
-R_QMEnlistRemoteTransaction carries a token of the distributed transaction coordinator (MS-DTCO). A coordinator on the
-wire is no part of this project: what is here is the one of this process, and the place where another one goes in. A
-`TransactionManager` is asked whether we may take part; `LocalTransactionManager` says yes to the transactions that were
-begun with it, and no to all others, so that a client which brings a token of a foreign coordinator learns at once that
-its transaction cannot have us.
+R_QMEnlistRemoteTransaction carries a token of the distributed transaction coordinator (MS-DTCO). MS-DTCO itself is not
+implemented here: there is the coordinator of this process, and an interface for another one. A `TransactionManager`
+decides whether we may take part. `LocalTransactionManager` accepts the transactions that were begun with it and
+refuses all others, so a client with a token of a foreign coordinator learns at once that we cannot take part in its
+transaction.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ class TransactionManager(Protocol):
     """Coordinates transactions that other programs began."""
 
     def enlist(self, uow: bytes, token: bytes, resource: ResourceManager) -> None:
-        """Make ``resource`` a participant of the transaction that ``token`` stands for, or raise an MQError."""
+        """Make ``resource`` a participant of the transaction that ``token`` stands for. Raises MQError if it may not
+        be."""
 
 
 class LocalTransactionManager:
-    """The coordinator of this process, and the tokens of its transactions."""
+    """Coordinates the transactions of this process and makes their tokens."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class LocalTransactionManager:
         self._participants: dict[bytes, list[Participant]] = {}
 
     def begin(self) -> tuple[bytes, bytes]:
-        """A new transaction: its identifier and the token to enlist others with."""
+        """Begin a transaction. Returns its identifier and the token to enlist others with."""
         uow = self._new_identifier()
         self._participants[uow] = []
         return uow, token_of(uow)
@@ -56,7 +57,7 @@ class LocalTransactionManager:
             members.append(resource)
 
     async def commit(self, uow: bytes) -> Decision:
-        """Decide and carry out; what comes back is durable."""
+        """Decide and carry out the decision, which is durable when this returns."""
         members = self._take(uow)
         if not members:
             return Decision.COMMITTED

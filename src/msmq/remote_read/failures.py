@@ -1,4 +1,4 @@
-"""How a call of the client fails: always with an MQError, whatever the server or the connection did."""
+"""The errors of the client's calls: always an MQError, whatever the server or the connection did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R", bound=Parameters)
 
 
 async def call(client: RpcClient, operation: Operation[Q, R], request: Q) -> R:
-    """One call. A thrown HRESULT, a fault and a lost connection are told apart by the class of the error only."""
+    """Make a call. An HRESULT in a fault, another fault and a lost connection differ only in the class of the error."""
     try:
         return await client.call(operation, request)
     except (RpcFault, RpcConnectionError) as error:
@@ -31,7 +31,7 @@ async def call(client: RpcClient, operation: Operation[Q, R], request: Q) -> R:
 
 
 def error_of(error: RpcError, name: str) -> MQError:
-    """What the failure of a call means to its caller."""
+    """The error to raise for a failed call."""
     if isinstance(error, RpcFault):
         return _error_of(error, name)
     return RemoteMachineNotAvailableError(f"{name}: {error}")
@@ -50,6 +50,6 @@ def _error_of(fault: RpcFault, name: str) -> MQError:
 
 
 def check_status(status: int) -> None:
-    """Raise the error of an HRESULT that is one."""
+    """Raise the error of ``status`` if it is a failure."""
     if failed(status):
         raise error_for(status)

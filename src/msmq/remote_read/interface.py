@@ -1,7 +1,7 @@
 """The RemoteRead interface as the IDL has it (MS-MQRR 6), for both ends.
 
-``handle_t hBind`` has no bytes, and neither has a pointer at the top: those are reference pointers. What is embedded is
-unique. The two void methods answer with their handle only and fail with faults; all others end with an HRESULT.
+``handle_t hBind`` has no bytes, and neither has a top-level pointer, which is a reference pointer. Embedded pointers
+are unique. The two void methods answer with their handle only and fail with faults; all others end with an HRESULT.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DENY_SHARE: Final = 1
 MAX_PROPAGATION_TOKEN: Final = 131_072
 MAX_SECTIONS: Final = 2
 NO_TRANSACTION: Final = bytes(16)
-"""What stands for a transaction id of NULL, which a reference pointer cannot be."""
+"""Stands for a transaction id of NULL, which a reference pointer cannot have."""
 REJECTED_CLASS: Final = 0xC004
 """MQMSG_CLASS_NACK_RECEIVE_REJECTED."""
 
@@ -78,7 +78,7 @@ class Nothing(Parameters):
 
 @declare
 class Status(Parameters):
-    """An answer that is a number only: an HRESULT, or a port."""
+    """An answer with only a number: an HRESULT or a port."""
 
     status: u32
 
@@ -111,7 +111,7 @@ class OpenQueueForMoveReply(Parameters):
 
 @declare
 class OnHandle(Parameters):
-    """R_CloseQueue, R_CreateCursor and R_PurgeQueue: a handle, nothing else."""
+    """The arguments of R_CloseQueue, R_CreateCursor and R_PurgeQueue: only a handle."""
 
     ph_context: context_handle
 
@@ -150,7 +150,7 @@ class StartReceive(Parameters):
 
 @declare
 class StartTransactionalReceive(Parameters):
-    """R_StartTransactionalReceive (3.1.4.13): the same, with a transaction."""
+    """R_StartTransactionalReceive (3.1.4.13): `StartReceive` with a transaction."""
 
     ph_context: context_handle
     lookup_id: u64
@@ -173,13 +173,13 @@ class StartReceiveReply(Parameters):
 
     @classmethod
     def of(cls, arrival_time: int, sequence_id: int, sections: Sequence[Section]) -> StartReceiveReply:
-        """The answer of a read that has found its message."""
+        """The answer of a read that has found a message."""
         buffers = [SectionBuffer(kind, alloc, len(data), data) for kind, alloc, data in sections]
         return cls(arrival_time, sequence_id, len(buffers), buffers, 0)
 
     @property
     def sections(self) -> list[Section]:
-        """What the packet comes in; DecodeError for a section without its bytes."""
+        """The sections of the packet. Raises DecodeError for a section without its bytes."""
         found = []
         for buffer in self.pp_packet_sections or ():
             data = buffer.p_section_buffer or b""

@@ -1,8 +1,8 @@
 """Streams of messages from a remote queue: many calls at once on one connection.
 
-One call at a time costs a round trip each. `receive` keeps several receives waiting, so that the next message is here
-when the last one was worked on; `browse` reads a span of a queue in several chains at a time, and `remove` takes given
-messages out in a pipeline. All of them are correct with one call at a time too.
+With one call at a time each message costs a round trip. `receive` keeps several receives waiting, so that the next
+message is here when it is needed; `browse` reads a span of a queue in several chains at a time, and `remove` keeps
+many receives under way. All of them are also correct with one call at a time.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from msmq.rpc.status import RpcError
 
 _LARGEST: Final = (1 << 64) - 1
 _FAR_AHEAD: Final = 1 << 20
-"""So many bytes of messages wait for the caller of `browse` in one chain."""
+"""The most bytes of messages that one chain of `browse` reads ahead of the caller."""
 
 
 async def receive(
     queue: RemoteQueue, *, prefetch: int = 16, timeout_s: float | None = None, max_body: int = WHOLE
 ) -> AsyncIterator[PendingMessage]:
-    """Receive message after message, in their order; each is the caller's to acknowledge or give back.
+    """Receive messages in order; the caller acknowledges or gives back each of them.
 
-    Up to ``prefetch`` messages are locked ahead of the caller. It ends when none came within ``timeout_s``; None waits
-    for ever. Messages that were fetched and not taken when the caller leaves go back to their places.
+    Up to ``prefetch`` messages are locked ahead of the caller. The iteration ends when no message comes within
+    ``timeout_s``; None waits for ever. Messages that the caller has not taken go back to their places.
     """
     under_way: deque[tuple[asyncio.Task[PendingMessage], list[int]]] = deque()
     try:
@@ -63,8 +63,8 @@ async def receive(
 async def _give_up(
     queue: RemoteQueue, under_way: deque[tuple[asyncio.Task[PendingMessage], list[int]]]
 ) -> None:
-    """End what waits, and give back what came; last come first, so that nobody gets them out of order."""
-    await asyncio.sleep(0)  # those that have just been made send their calls
+    """Cancel what waits and give back what came, the last message first so that no reader gets them out of order."""
+    await asyncio.sleep(0)  # let tasks that were just made send their calls
     for task, ids in under_way:
         if not task.done() and ids:
             await queue.cancel_quietly(ids[0])
@@ -87,11 +87,10 @@ async def browse(
 ) -> AsyncGenerator[RemoteMessage, None]:
     """Peek at the messages with lookup identifiers behind ``after`` up to and including ``upto``, in their order.
 
-    The span is cut into ``chains`` of equal width that are followed at the same time, each from one message to the
-    next. One that is far ahead of the caller stops, and what is left of it is browsed when its turn comes: so what is
-    kept here stays small, however long the queue. A server that does not look for the neighbour of an identifier it
-    does not know says that there is none: its chain is walked from the last message that was seen, so that nothing is
-    left out, only later.
+    The span is cut into ``chains`` of equal width that are read at the same time, each from one message to the next. A
+    chain that is far ahead of the caller stops, and its rest is browsed when its turn comes, so memory stays bounded
+    however long the queue. Some servers find no neighbour of an identifier they do not know: then the chain is read
+    from the last message that was seen, which is slower but leaves nothing out.
     """
     first = await _next(queue, after, max_body)
     if first is None or first.lookup_id > upto:
@@ -130,7 +129,8 @@ async def browse(
 
 
 class _Chain:
-    """The messages of a span, each asked for when the one before it has come; it awaits the answers itself."""
+    """The messages of one part of a span. Each is asked for when the one before it has come; the chain itself takes
+    the answers."""
 
     def __init__(self, queue: RemoteQueue, start: int, end: int, max_body: int) -> None:
         self._queue = queue
@@ -139,19 +139,19 @@ class _Chain:
         self.end = end
         self.found: list[RemoteMessage] = []
         self.far_ahead = False
-        """Whether it has stopped because enough of it waits for the caller."""
+        """Whether it has stopped because enough messages wait for the caller."""
         self._kept = 0
         self.over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Whether what was found is certainly all."""
+        """Its result: whether certainly all messages of the part were found."""
 
     def follow(self) -> None:
         self._queue.begin_peek(self._place, Action.LOOKUP_PEEK_NEXT, self, self._max_body)
 
     def stop(self) -> None:
-        """Ask for no more; the one that is under way may come."""
+        """Ask for no more; the answer that is under way is ignored."""
         self.over.cancel()
         if self.over.done() and not self.over.cancelled():
-            self.over.exception()  # nobody is left to care
+            self.over.exception()  # mark the exception as seen, or asyncio logs it
 
     # --- an answer --------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ async def _next(queue: RemoteQueue, after: int, max_body: int) -> RemoteMessage 
         return await queue.peek(after, Action.LOOKUP_PEEK_NEXT, max_body=max_body)
     if not after or await _is_there(queue, after):
         return None
-    # It is gone, and this server may find no neighbour of what is gone: walk there from the front.
+    # It is gone, and this server may find no neighbour of a missing message: walk there from the front.
     with suppress(MessageNotFoundError, IoTimeoutError):
         message = await queue.peek(max_body=max_body)
         while message.lookup_id <= after:
@@ -209,14 +209,14 @@ async def _is_there(queue: RemoteQueue, lookup_id: int) -> bool:
     try:
         await queue.peek(lookup_id, Action.LOOKUP_PEEK_CURRENT, max_body=0)
     except TransactionUsageError:
-        return True  # somebody holds it
+        return True  # another reader holds it
     except MessageNotFoundError:
         return False
     return True
 
 
 async def _last(queue: RemoteQueue, first: int, upto: int) -> int:
-    """The identifier of the last message of the span, or ``upto`` where the server does not tell."""
+    """The identifier of the last message of the span, or ``upto`` if the server does not find it."""
     if await _is_there(queue, upto):
         return upto
     with suppress(MessageNotFoundError):
@@ -225,7 +225,8 @@ async def _last(queue: RemoteQueue, first: int, upto: int) -> int:
 
 
 async def remove(queue: RemoteQueue, lookup_ids: Iterable[int], *, window: int = 64) -> set[int]:
-    """Take these messages out of the queue, ``window`` at a time; gives those that were there. Their bodies stay."""
+    """Take these messages out of the queue, ``window`` at a time, without transferring their bodies. Returns the
+    identifiers of those that were there."""
     room = asyncio.Semaphore(window)
     removed: set[int] = set()
 

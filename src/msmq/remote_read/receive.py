@@ -25,17 +25,17 @@ MQ_OK: Final = 0
 STATUS_INVALID_HANDLE: Final = 0xC0000008
 
 SMALL: Final = 4_096
-"""Packets up to this size are kept until the client has said what becomes of them."""
+"""Packets up to this size are kept in memory until their request ends."""
 _log = logging.getLogger(__name__)
 _TAKEN: Final = StartReceiveReply(0, 0, 0, None, OperationCancelledError.code)
 
 Start = StartReceive | StartTransactionalReceive
 Check = Callable[[Queue, bool], None]
-"""Refuses a read of a queue that may not be done; the flag says whether it takes the message."""
+"""Raises if a read of a queue is not allowed; the flag says whether the read receives."""
 
 
 class Receiving:
-    """Reads that are under way."""
+    """Begins reads and carries them to their answers."""
 
     def __init__(
         self, manager: QueueManager, handles: Handles, when_durable: Callable[[Callable[[], None]], None]
@@ -53,10 +53,12 @@ class Receiving:
         check: Check | None = None,
         transaction: Transaction | None = None,
     ) -> Sequence[Answer | Exception]:
-        """Reads from their calls, which came one behind the other, to their answers, or as far as they get now; answers
-        as many of them as can be done together. Receives of the first messages of a queue take theirs in one event, as
-        many as are there. Any other read is begun by itself, and so is one that has to wait. With ``check`` they are
-        in a transaction."""
+        """Serve the first of these consecutive reads, and as many after it as can be done together with it. Returns
+        their answers, or promises of them.
+
+        Receives of the first messages of a queue take them in one event, as many as there are. Any other read is begun
+        by itself, and so is one that has to wait. ``check`` is given for reads in a transaction.
+        """
         first = requests[0]
         meaning = meaning_of(first.ul_action, first.lookup_id, first.h_cursor, first.ul_timeout)
         if meaning is None:
@@ -102,7 +104,7 @@ class Receiving:
         return requests[: len(ids)]
 
     def _begun(self, read: _Read, taken: StoredMessage | None = None) -> Answer | Exception:
-        """Put a read on the table, which has its message or looks for one; gives its answer, or the promise of one."""
+        """Put a read on the table, with its message or to look for one. Returns its answer, or the promise of one."""
         self.handles.enter(read.handle, read)
         try:
             if taken is not None:
@@ -120,16 +122,16 @@ class Receiving:
 
 
 def _takes_the_first(request: Start) -> bool:
-    """Whether it is a receive of the first message that is there."""
+    """Whether the request receives the first available message."""
     return request.ul_action == Action.RECEIVE and not (request.h_cursor or request.lookup_id)
 
 
 class _Read(Request):
-    """One read on its way: the queue manager answers, what the answer rests on becomes durable, the answer leaves. Each
-    of these comes at once or later, and the client may have given up before.
+    """One read under way: the queue manager finds a message, what the answer depends on becomes durable, the answer
+    leaves. Each step may happen at once or later, and the client may give up before it.
 
-    Until there is room for its answer a read has no more than the place of its message, unless that is small: a client
-    may have hundreds of reads wait for one large message, and not read what it is answered.
+    Until there is room for its answer a read keeps only the place of its message, unless the message is small: a
+    client may have hundreds of reads wait for one large message and not read the answers.
     """
 
     __slots__ = (
@@ -175,13 +177,13 @@ class _Read(Request):
     # --- looking for a message --------------------------------------------------------------------------
 
     def seek(self) -> None:
-        """The event of the queue manager that an action stands for. Only a receive that finds nothing waits, and one
-        by lookup identifier never does."""
+        """Look for the message that the action asks for. Only receives and peeks that find nothing wait; reads by
+        lookup identifier never do."""
         request, descriptor, cursor = self._request, self.handle.descriptor, self._cursor
         reading = self._receiving.manager.reading
         if self._meaning.seek is not None:
-            # The neighbour of a message that is gone is looked for from the place where it was, so that who walks a
-            # queue can go on (ruling RR4).
+            # The neighbour of a missing message is looked for from the place where it was, so that a client that walks
+            # through a queue can go on (ruling RR4).
             self.found(
                 reading.read_by_lookup_id(
                     descriptor,
@@ -209,7 +211,7 @@ class _Read(Request):
         return max(0.0, timeout_ms / 1000 - (self._receiving.now() - self.began))
 
     def found(self, result: ReadResult) -> None:
-        """The queue manager has answered."""
+        """Take the answer of the queue manager."""
         if self._alarm is not None:
             self._alarm.cancel()
         if result.position is not None:
@@ -220,14 +222,14 @@ class _Read(Request):
         self._answer(_failed(result.status))
 
     def has(self, lookup_id: int, message: StoredMessage | None) -> None:
-        """A message was found, and is locked if this is a receive."""
+        """Note the message that was found, which is locked if this is a receive."""
         self._seen = True
         self._place, self._shown = lookup_id, message
         if self.receives:
             self.lookup_id = lookup_id
             if message is not None and len(message.packet.data) <= SMALL:
                 self.message = message
-        if self._promise is None or not self._promise.over:  # who gave the read up gives the message back
+        if self._promise is None or not self._promise.over:  # otherwise the read was given up
             self._receiving.when_durable(self._survives)
             if message is not None and len(message.packet.data) > SMALL:
                 self._shown = None
@@ -235,12 +237,12 @@ class _Read(Request):
     # --- answering --------------------------------------------------------------------------------------
 
     def _survives(self) -> None:
-        """Everything the answer rests on will survive: it may leave, when there is room for it."""
+        """Let the answer leave when there is room for it: everything it depends on is durable."""
         promise = self._promise
         if promise is not None and promise.over:
             return
         if self.receives and self._on_table:
-            # The time of a client that does not read what it is answered has begun too.
+            # The time-out also runs for a client that does not read its answers.
             self._receiving.handles.start_cleanup(self.handle, self)
         if promise is None:
             self._make()
@@ -259,7 +261,7 @@ class _Read(Request):
         """Make the answer."""
         receiving, request, handle = self._receiving, self._request, self.handle
         if not self._on_table:
-            self._answer(_TAKEN)  # closed meanwhile: what it had is somebody else's now
+            self._answer(_TAKEN)  # the handle was closed meanwhile: the message belongs to others now
             return
         message = self._shown or receiving.manager.reading.show(handle.descriptor, self._place)
         if message is None:
@@ -282,8 +284,8 @@ class _Read(Request):
         return self.handle.requests.get(self.request_id) is self
 
     def _seek_again(self) -> None:
-        """The message that was found is gone before it could be shown: taken by another reader, if this one only looks
-        at it, or damaged. It is as if it had not been there."""
+        """Look for another message. The one found is gone before it could be shown: taken by another reader, if this
+        read only peeks, or damaged."""
         self._receiving.handles.not_there(self.handle, self)
         self._seen = False
         self.seek()
@@ -299,29 +301,29 @@ class _Read(Request):
     # --- waiting ----------------------------------------------------------------------------------------
 
     def promise(self) -> Promise:
-        """The answer did not come at once."""
+        """Return a promise, because the answer did not come at once."""
         self._promise = Promise(self._abandoned, self._hurried)
         self._watch()
         return self._promise
 
     def _watch(self) -> None:
-        """The queue manager's own timers are looked at now and then; the end of this wait is to be on time."""
+        """Set an alarm for the end of the wait, because the queue manager's own timers are run only now and then."""
         if not self._seen and self._request.ul_timeout != INFINITE_MS:
             self._alarm = asyncio.get_running_loop().call_later(
                 self._left_s() + 0.001, self._receiving.manager.run_timers
             )
 
     def _hurried(self) -> None:
-        """A client that asks for an early answer ends the wait for a message."""
+        """End the wait for a message, because the client asks for an early answer."""
         if not self._seen:
             self._receiving.manager.reading.cancel(self.handle.descriptor, self.request_id)
 
     def _abandoned(self) -> None:
-        """The client is gone, or wants no answer any more."""
+        """Give up the read, because the client is gone or no longer wants an answer."""
         self._hurried()
         try:
             self._receiving.handles.give_back(self.handle, self)
-        except MQError as error:  # it is tried again
+        except MQError as error:  # the cleanup timer tries again
             _log.warning("a message of a reader that is gone: %s", error)
 
 

@@ -1,8 +1,8 @@
-"""An open queue on another host, and what can be done with it (MS-MQRR 3.2.4.3 to 3.2.4.13).
+"""An open queue on another host and its operations (MS-MQRR 3.2.4.3 to 3.2.4.13).
 
-A receive has two halves. ``begin_receive`` gives a message that stays locked on the server until its fate is said:
+A receive has two halves. ``begin_receive`` returns a message that stays locked on the server until it is ended:
 ``acknowledge`` removes it, ``give_back`` returns it to its place, and so does the server when we are gone. ``receive``
-is both halves at once: it acknowledges as soon as the message has been put together here.
+is both halves at once: it acknowledges as soon as the message has been reassembled here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BodyTooLargeError(BufferOverflowError):
 
 @dataclass(eq=False, slots=True)
 class PendingMessage:
-    """A message that was received and not yet confirmed."""
+    """A message that was received and is not yet acknowledged."""
 
     message: RemoteMessage
     queue: RemoteQueue
@@ -55,15 +55,15 @@ class PendingMessage:
     _ended: bool = False
 
     async def acknowledge(self) -> None:
-        """It is ours: the server removes it, or does so when the transaction is committed."""
+        """Keep the message: the server removes it, in a transaction when that is committed."""
         await self._end(idl.RR_ACK)
 
     async def give_back(self) -> None:
-        """It is not: the server puts it back in its place."""
+        """Return the message: the server puts it back in its place."""
         await self._end(idl.RR_NACK)
 
     async def reject(self) -> None:
-        """Confirm it and have its sender told that it was rejected; only in a transaction."""
+        """Acknowledge the message and have its sender told that it was rejected; only in a transaction."""
         if self.transaction is None:
             raise TransactionUsageError("Only a message that was received in a transaction can be rejected.")
         await self.acknowledge()
@@ -77,35 +77,35 @@ class PendingMessage:
 
 @dataclass(eq=False, slots=True)
 class RemoteCursor:
-    """A place in a remote queue."""
+    """A cursor of a remote queue."""
 
     queue: RemoteQueue
     handle: int
     requests: set[int] = field(default_factory=set)
-    """Reads with it that wait."""
+    """Reads with this cursor that wait."""
 
     async def peek(self, *, timeout_s: float | None = 0, max_body: int = WHOLE) -> RemoteMessage:
-        """The message it stands at."""
+        """Read the message at the cursor."""
         return await self.queue.read(Action.PEEK_CURRENT, cursor=self, timeout_s=timeout_s, max_body=max_body)
 
     async def peek_next(self, *, timeout_s: float | None = 0, max_body: int = WHOLE) -> RemoteMessage:
-        """The message behind it, where it stands then."""
+        """Move to the next message and read it."""
         return await self.queue.read(Action.PEEK_NEXT, cursor=self, timeout_s=timeout_s, max_body=max_body)
 
     async def receive(
         self, *, timeout_s: float | None = 0, transaction: bytes | None = None
     ) -> RemoteMessage:  # fmt: skip
-        """Receive the message it stands at."""
+        """Receive the message at the cursor."""
         return await self.queue.receive(cursor=self, timeout_s=timeout_s, transaction=transaction)
 
     async def close(self) -> None:
-        """Cancel what waits on it, and close it."""
+        """Cancel the reads that wait with it, and close it."""
         await self.queue.close_cursor(self)
 
 
 @dataclass(eq=False, slots=True)
 class MoveTarget:
-    """A queue that messages are moved to."""
+    """A queue opened as the destination of moves."""
 
     host: RemoteHost
     handle: bytes
@@ -117,7 +117,7 @@ class MoveTarget:
 
 
 class RemoteQueue:
-    """A queue that `RemoteHost.open` opened. Calls may be made from many tasks at once."""
+    """A queue opened by `RemoteHost.open`. Many tasks may call it at once."""
 
     def __init__(self, host: RemoteHost, handle: bytes, form: QueueFormat, access: Access) -> None:
         self.host = host
@@ -126,7 +126,7 @@ class RemoteQueue:
         self.access = access
         self.cursors: dict[int, RemoteCursor] = {}
         self.waiting: set[int] = set()
-        """Requests whose start was not answered yet."""
+        """Reads that wait for their answer on the server."""
         self.enlisted: set[bytes] = set()
         self._request_id = 0
 
@@ -140,8 +140,8 @@ class RemoteQueue:
         timeout_s: float | None = 0,
         max_body: int = WHOLE,
     ) -> Coroutine[Any, Any, RemoteMessage]:
-        """The first message, or with ``lookup_id`` the one that ``action`` says from there. ``timeout_s`` of None waits
-        without limit."""
+        """Peek at the first message, or with ``lookup_id`` at the one that ``action`` finds from there. A
+        ``timeout_s`` of None waits without limit."""
         return self.read(action, lookup_id=lookup_id, timeout_s=timeout_s, max_body=max_body)
 
     async def receive(
@@ -154,9 +154,12 @@ class RemoteQueue:
         max_body: int = WHOLE,
         transaction: bytes | None = None,
     ) -> RemoteMessage:
-        """Receive and acknowledge. A body larger than ``max_body`` is not received: BodyTooLargeError, and the message
-        is back in its place. An acknowledgment that fails is logged and the message returned, as Windows does: it
-        may come again. In a transaction the failure is the caller's."""
+        """Receive a message and acknowledge it.
+
+        If the body is larger than ``max_body``, the message goes back to its place and BodyTooLargeError is raised. If
+        the acknowledgment fails, that is logged and the message returned, as in Windows; the message may come again.
+        In a transaction that failure is raised.
+        """
         request_id = self._next_request()
         message = await self._locked(action, lookup_id, cursor, timeout_s, request_id, max_body, transaction)
         if message.body_read < message.body_size:
@@ -181,7 +184,7 @@ class RemoteQueue:
         transaction: bytes | None = None,
         started: Callable[[int], None] | None = None,
     ) -> PendingMessage:
-        """Receive without acknowledging. ``started`` is told the request id, for `cancel`."""
+        """Receive without acknowledging. ``started`` is called with the request id, for `cancel`."""
         request_id = self._next_request()
         if started is not None:
             started(request_id)
@@ -198,7 +201,7 @@ class RemoteQueue:
         max_body: int,
         transaction: bytes | None,
     ) -> RemoteMessage:
-        """The first half of a receive. What makes no sense goes back."""
+        """Receive without acknowledging. A message that cannot be decoded is given back."""
         stub = await self._begin(action, lookup_id, cursor, timeout_s, request_id, max_body, transaction)
         try:
             return self.message_in(stub, max_body)
@@ -216,7 +219,7 @@ class RemoteQueue:
         max_body: int = WHOLE,
         started: Callable[[int], None] | None = None,
     ) -> RemoteMessage:
-        """One peek of any kind; it is over when it is answered."""
+        """Peek with any action. A peek needs no acknowledgment."""
         request_id = self._next_request()
         if started is not None:
             started(request_id)
@@ -227,7 +230,7 @@ class RemoteQueue:
             raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
 
     def begin_peek(self, lookup_id: int, action: Action, answer: Awaiting, max_body: int = WHOLE) -> None:
-        """One peek by lookup identifier whose answer, which `message_in` reads, is told to whoever awaits it; see
+        """Begin a peek by lookup identifier whose answer goes to ``answer``, for `message_in` to decode; see
         `RpcClient.begin`."""
         stub = self._start_stub(action, lookup_id, 0, 0, self._next_request(), max_body)
         try:
@@ -236,7 +239,7 @@ class RemoteQueue:
             answer.set_exception(error)
 
     def message_in(self, stub: bytes, max_body: int) -> RemoteMessage:
-        """The message in the answer of a start; DecodeError if it cannot be put together."""
+        """The message in the answer to a start. Raises DecodeError if it cannot be reassembled."""
         client = self.host.client
         try:
             reply, _ = idl.StartReceiveReply.decode(stub, client.ndr64(_START))
@@ -267,7 +270,7 @@ class RemoteQueue:
         max_body: int,
         transaction: bytes | None,
     ) -> bytes:
-        """R_StartReceive, or its counterpart of transactions; gives the stub of the answer."""
+        """Call R_StartReceive, or R_StartTransactionalReceive in a transaction. Returns the stub of the answer."""
         timeout_ms = INFINITE_MS if timeout_s is None else min(int(timeout_s * 1000), INFINITE_MS - 1)
         cursor_handle = cursor.handle if cursor is not None else 0
         operation: Operation[Any, idl.StartReceiveReply] = _START
@@ -293,13 +296,13 @@ class RemoteQueue:
                     cursor.requests.discard(request_id)
 
     async def end(self, request_id: int, ack: int, *, transactional: bool = False) -> None:
-        """R_EndReceive, or its counterpart of transactions."""
+        """Call R_EndReceive, or R_EndTransactionalReceive."""
         operation = idl.R_END_TRANSACTIONAL_RECEIVE if transactional else idl.R_END_RECEIVE
         reply = await call(self.host.client, operation, idl.EndReceive(self.handle, ack, request_id))
         check_status(reply.status)
 
     async def cancel(self, request_id: int) -> None:
-        """End a read that waits (3.2.4.11); it answers MQ_ERROR_OPERATION_CANCELLED."""
+        """Cancel a read that waits (3.2.4.11); it fails with MQ_ERROR_OPERATION_CANCELLED."""
         reply = await call(
             self.host.client, idl.R_CANCEL_RECEIVE, idl.CancelReceive(self.handle, request_id)
         )  # fmt: skip
@@ -309,7 +312,7 @@ class RemoteQueue:
 
     @staticmethod
     def internal_transaction() -> bytes:
-        """An identifier for a transaction of one message, which nobody coordinates."""
+        """A new identifier for a transaction of one message, which needs no coordinator."""
         return uuid.uuid4().bytes_le
 
     async def enlist(self, uow: bytes, token: bytes, name: str) -> None:
@@ -324,7 +327,7 @@ class RemoteQueue:
         check_status(reply.status)
 
     async def move(self, lookup_id: int, target: MoveTarget, transaction: bytes | None = None) -> None:
-        """Move a message to a subqueue, to the queue of one, or between two (3.2.4.6)."""
+        """Move a message between a queue and its subqueue, or between two subqueues (3.2.4.6)."""
         if transaction is not None and transaction not in self.enlisted:
             raise TransactionUsageError("Enlist the server in the transaction first.")
         request = idl.MoveMessage(
@@ -336,7 +339,7 @@ class RemoteQueue:
     # --- the rest ---------------------------------------------------------------------------------------
 
     async def purge(self) -> None:
-        """Delete everything in the queue."""
+        """Delete all messages of the queue."""
         reply = await call(self.host.client, idl.R_PURGE_QUEUE, idl.OnHandle(self.handle))
         check_status(reply.status)
 
@@ -355,14 +358,14 @@ class RemoteQueue:
         check_status(reply.status)
 
     async def cancel_quietly(self, request_id: int) -> None:
-        """It may have been answered meanwhile, and then there is nothing to cancel."""
+        """Cancel a read that may have been answered meanwhile; errors are ignored."""
         try:
             await self.cancel(request_id)
         except MQError as error:
             _log.debug("nothing to cancel: %s", error)
 
     async def close(self) -> None:
-        """Cancel what waits, close the cursors, close the queue (3.2.4.13). A second time does nothing."""
+        """Cancel waiting reads, close the cursors and the queue (3.2.4.13). Does nothing the second time."""
         if self not in self.host.queues:
             return
         self.host.queues.discard(self)

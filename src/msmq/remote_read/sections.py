@@ -1,4 +1,4 @@
-"""A stored message as a remote read gives it (MS-MQRR 2.2.5, 3.1.4.7): the packet, its trailers, cut into sections."""
+"""A stored message as remote read sends it (MS-MQRR 2.2.5, 3.1.4.7): the packet and its trailers, cut into sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msmq.wire.trailers import (
 
 _FULL_PACKET: Final = int(SectionType.FULL_PACKET)
 _NAME_CHARACTERS: Final = 31
-"""What fits into the header; a longer name of a subqueue is cut there and nowhere else."""
+"""What fits into the header; a longer name of a subqueue is cut there, but nowhere else."""
 
 
 def sections_of(
@@ -29,13 +29,13 @@ def sections_of(
 ) -> list[Section]:
     """The sections of a message for a reader that takes at most ``max_body`` bytes of its body."""
     packet = packet_of(queue, message, transactions)
-    if max_body >= len(packet) <= max_compound:  # nothing in it can be larger
+    if max_body >= len(packet) <= max_compound:  # no section of it can be larger
         return [Section(_FULL_PACKET, len(packet), packet)]
     return split_sections(packet, max_body, max_compound)
 
 
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
-    """The Message Packet (2.2.5). What is stored stays as it is."""
+    """The Message Packet (2.2.5). The stored message is not changed."""
     trailers = _trailers(queue, message, transactions)
     return remotely_read(message.packet, message.source) + trailers
 
@@ -63,7 +63,7 @@ def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) 
 
 
 def subqueue_name(queue: Queue) -> str:
-    """The name of a subqueue, nothing for any other queue."""
+    """The name of a subqueue, or "" for any other queue."""
     parent = queue.parent
     if parent is None or queue is parent.journal:
         return ""
@@ -71,7 +71,7 @@ def subqueue_name(queue: Queue) -> str:
 
 
 def _operation(queue: Queue, lookup_id: int, transactions: Transactions) -> TransactionalOperation | None:
-    """The operation of a transaction that holds a message which may be seen nevertheless."""
+    """The transactional operation that holds a message which may be peeked at nevertheless, or None."""
     if lookup_id not in queue.peekable_when_locked:
         return None
     if queue.position(lookup_id).state is PositionState.AVAILABLE:
@@ -80,7 +80,7 @@ def _operation(queue: Queue, lookup_id: int, transactions: Transactions) -> Tran
 
 
 def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> TransactionalOperation | None:
-    """The operation of any open transaction on a message."""
+    """The operation of an open transaction on a message, or None."""
     for transaction in transactions.collection.values():
         for operation in transaction.operations:
             if operation.queue is queue and lookup_id in operation.ids:
@@ -99,7 +99,7 @@ def _encoded(
     dead_letter_queue: str,
     source: bytes,
 ) -> bytes:
-    """All trailers; nearly all messages of one sender have the same."""
+    """Encode all trailers. Cached, because nearly all messages of one sender have the same."""
     header = SubqueueHeader(abort_counter=aborts, move_counter=moves, last_move_time=moved)
     header.subqueue = subqueue[:_NAME_CHARACTERS]
     header.target_subqueue = target[:_NAME_CHARACTERS]

@@ -1,11 +1,12 @@
 """The server of remote read: the methods of the RemoteRead interface (MS-MQRR 3.1.4).
 
 No method changes a queue by itself: it checks its arguments, finds its handle and generates the event of the queue
-manager that the specification names. Three rules hold everywhere. Nothing is deleted before the client says that it has
-the message. No answer leaves before everything it rests on is durable. A read that waits keeps nobody else waiting.
+manager that the specification names. Three rules hold everywhere. Nothing is deleted before the client has
+acknowledged the message. No answer leaves before everything it depends on is durable. A read that waits keeps nobody
+else waiting.
 
-A message that is received in a transaction is locked for the client until the client has confirmed it, and becomes part
-of the transaction then: until that moment nobody may lose it, not even by a commit (ruling RR2).
+A message received in a transaction is locked for the client until the client has acknowledged it, and only then
+becomes part of the transaction, so that a commit before that cannot lose it (ruling RR2).
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ _log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """What remote read needs of the daemon it is a door of."""
+    """The daemon, as far as remote read needs it."""
 
     @property
     def manager(self) -> QueueManager: ...
 
     def when_durable(self, action: Callable[[], None]) -> None:
-        """Call ``action`` once everything done so far will survive."""
+        """Call ``action`` once everything done so far is durable."""
 
 
 Q = TypeVar("Q", bound=Parameters)
@@ -89,15 +90,15 @@ class RemoteReadService:
         self.host = host
         self.policy = policy or Policy()
         self.port = 0
-        """What R_GetServerPort tells: 0 while no port is open."""
+        """The port that R_GetServerPort returns: 0 while none is open."""
         self.handles = Handles(host.manager, cleanup_s)
         self.resource = ResourceManager(host.manager.transactions)
         self.transaction_manager = transaction_manager
-        """Asked when a client wants this queue manager to take part in its transaction."""
+        """Decides whether this queue manager may take part in a client's transaction."""
         self._receiving = Receiving(host.manager, self.handles, host.when_durable)
 
     def register(self, server: RpcServer) -> None:
-        """Serve on ``server``. Anybody may connect; what a caller must have shown is asked when a queue is opened."""
+        """Serve on ``server``. Anybody may connect; authentication is checked when a queue is opened."""
         server.register(idl.REMOTE_READ, self.methods)
 
     @property
@@ -122,7 +123,7 @@ class RemoteReadService:
         }
 
     async def durable(self) -> None:
-        """Wait until everything done so far will survive."""
+        """Wait until everything done so far is durable."""
         done = False
 
         def survive() -> None:
@@ -138,7 +139,7 @@ class RemoteReadService:
             await waiting
 
     def _once_durable(self, answer: Parameters) -> Parameters | Promise:
-        """Answer when everything done so far will survive: at once, if it does already."""
+        """Answer once everything done so far is durable, at once if it already is."""
         promise: Promise | None = None
         done = False
 
@@ -155,7 +156,7 @@ class RemoteReadService:
         return promise
 
     def close(self) -> None:
-        """Close every handle: the queue manager stops."""
+        """Close every handle when the queue manager stops."""
         for handle in list(self.handles.open):
             self._run_down(handle)
 
@@ -166,7 +167,7 @@ class RemoteReadService:
         return idl.Status(self.port)
 
     async def open_queue(self, call: Call, request: idl.OpenQueue) -> idl.OpenQueueReply:
-        """R_OpenQueue (3.1.4.2); it fails with a fault."""
+        """R_OpenQueue (3.1.4.2). It has no status: failures are faults."""
         access = _ACCESS.get(request.dw_access)
         if access is None:
             raise InvalidParameterError("A queue is opened for receiving or for peeking.")
@@ -199,14 +200,14 @@ class RemoteReadService:
         add = self.handles.add_for_move if access is QueueAccessType.MOVE else self.handles.add
         handle = add(descriptor, call, required)
         try:
-            await self.durable()  # a subqueue may have been made
+            await self.durable()  # opening may have created a subqueue
         except BaseException:
             self.handles.close(handle)
             raise
         return handle
 
     def _known(self, name: FormatName) -> bool:
-        """Whether a name leads to a queue of ours; a subqueue of one counts, it is made when it is opened."""
+        """Whether a name leads to a queue of ours, or to a subqueue, which is created when it is opened."""
         naming = self.host.manager.naming
         return naming.find(name) is not None or target_of(name) is QueueTarget.SUBQUEUE
 
@@ -274,7 +275,8 @@ class RemoteReadService:
     def start_transactional_receive(
         self, call: Call, request: idl.StartTransactionalReceive
     ) -> Answer | Exception:
-        """R_StartTransactionalReceive (3.1.4.13). A transaction nobody enlisted us in is one of this message alone."""
+        """R_StartTransactionalReceive (3.1.4.13). If nobody enlisted us in the transaction, it is an internal one of
+        this message alone."""
         if request.p_transaction_id == idl.NO_TRANSACTION:
             return self._receiving.start(call, (request,))[0]
         transactions = self.host.manager.transactions
@@ -303,7 +305,7 @@ class RemoteReadService:
     def end_receive(
         self, call: Call, requests: Sequence[idl.EndReceive]
     ) -> Sequence[Parameters | Promise]:  # fmt: skip
-        """R_EndReceive (3.1.4.9). Messages of one queue that are kept leave it in one event."""
+        """R_EndReceive (3.1.4.9). Acknowledged messages of one queue leave it in one event."""
         handle, pending = self._pending(call, requests[0], transactional=False)
         ending = [pending]
         delete = requests[0].dw_ack == idl.RR_ACK
@@ -315,8 +317,8 @@ class RemoteReadService:
     def _kept_too(
         self, handle: OpenHandle, first: Request, requests: Sequence[idl.EndReceive]
     ) -> list[Request]:  # fmt: skip
-        """What is kept as well by the requests behind the first one, off the table. Whatever might be refused waits for
-        its own turn."""
+        """Collect the receives that the requests behind the first one acknowledge too, and take them off the table. A
+        request that might be refused is left for its own turn."""
         context, descriptor = requests[0].ph_context, handle.descriptor
         found = {first.lookup_id: first}
         for request in requests[1:]:
@@ -342,11 +344,11 @@ class RemoteReadService:
         return list(found.values())
 
     def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
-        """R_EndTransactionalReceive (3.1.4.15): with RR_ACK the message becomes part of the transaction."""
+        """R_EndTransactionalReceive (3.1.4.15): RR_ACK makes the message part of the transaction."""
         handle, pending = self._pending(call, request, transactional=True)
         keep = request.dw_ack == idl.RR_ACK
         transaction = pending.transaction
-        if not keep or transaction is None:  # an internal transaction is over with this
+        if not keep or transaction is None:  # an internal transaction ends here
             self._end(handle, [pending], delete=keep)
         elif not self.host.manager.transactions.is_open(transaction):
             self.handles.give_back(handle, pending)
@@ -361,8 +363,8 @@ class RemoteReadService:
     def _pending(
         self, call: Call, request: idl.EndReceive, *, transactional: bool
     ) -> tuple[OpenHandle, Request]:
-        """The entry that is ended, off the table. A receive without transaction that was begun by the transactional
-        method may be ended by either; one with a transaction only by its counterpart."""
+        """Find the receive to end and take it off the table. One in a transaction can only be ended by
+        R_EndTransactionalReceive; without a transaction either method will do."""
         handle = self.handles.find(call, request.ph_context)
         pending = handle.requests.get(request.dw_request_id)
         if (pending is None or not pending.receives) and not any(handle.pending):
@@ -382,7 +384,8 @@ class RemoteReadService:
         return position
 
     def _end(self, handle: OpenHandle, ending: Sequence[Request], *, delete: bool) -> None:
-        """End requests that are off the table already, in one event. Of several none is rejected, and all are there."""
+        """End receives in one event; they are off the table already. If there are several, all of their messages are
+        in the queue and none is rejected."""
         reading, descriptor = self.host.manager.reading, handle.descriptor
         ids = [pending.lookup_id for pending in ending]
         known = {pending.lookup_id: pending.message for pending in ending if pending.message is not None}
@@ -401,7 +404,7 @@ class RemoteReadService:
             raise MessageNotFoundError("The message is no longer in the queue.")
 
     def _still_pending(self, handle: OpenHandle, pending: Request) -> None:
-        """Nothing has happened: the message is still the client's, who may try again."""
+        """Put a receive back on the table, because ending it failed; the client may try again."""
         handle.requests[pending.request_id] = pending
         self.handles.start_cleanup(handle, pending)
 
@@ -435,7 +438,7 @@ class RemoteReadService:
         return self._once_durable(idl.Status(MQ_OK))
 
     def enlist_remote_transaction(self, call: Call, request: idl.EnlistRemoteTransaction) -> idl.Status:
-        """R_QMEnlistRemoteTransaction (3.1.4.12); a second time changes nothing."""
+        """R_QMEnlistRemoteTransaction (3.1.4.12). Enlisting again changes nothing."""
         uow = request.p_transaction_id
         if uow == idl.NO_TRANSACTION:
             raise InvalidParameterError("A transaction has an identifier.")
@@ -448,8 +451,8 @@ class RemoteReadService:
     def set_user_acknowledgement_class(
         self, call: Call, request: idl.SetUserAcknowledgementClass
     ) -> idl.Status:
-        """R_SetUserAcknowledgementClass (3.1.4.14): reject what a transaction has received, or what is pending in
-        one."""
+        """R_SetUserAcknowledgementClass (3.1.4.14): reject a message that a transaction has received, or that is
+        pending in one."""
         handle = self.handles.find(call, request.ph_context)
         if request.us_class not in (0, idl.REJECTED_CLASS):
             raise InvalidParameterError("A message can be rejected, or left as it is.")
@@ -476,7 +479,7 @@ class RemoteReadService:
 
 
 def _name_of(form: QueueFormat) -> FormatName:
-    """The name a queue is opened by; what this protocol does not know is an invalid parameter (2.2.3)."""
+    """The name of the queue to open. A name that this protocol does not know is an invalid parameter (2.2.3)."""
     if form.type is QueueFormatType.UNKNOWN or not supported_by_remote_read(form):
         raise InvalidParameterError("Remote read opens public, private, direct, machine and subqueue names.")
     try:
@@ -486,21 +489,21 @@ def _name_of(form: QueueFormat) -> FormatName:
 
 
 def _related(source: Queue, target: Queue) -> bool:
-    """A queue and its subqueue, either way, or two subqueues of one queue."""
+    """Whether a message may be moved: between a queue and its subqueue, or between two subqueues of one queue."""
     if source is target or source.root is not target.root:
         return False
     return all(queue is queue.root or subqueue_name(queue) for queue in (source, target))
 
 
 def no_message(status: int) -> idl.StartReceiveReply:
-    """The answer of a read that failed: nothing but the status."""
+    """The answer of a read that failed: only the status."""
     return idl.StartReceiveReply(0, 0, 0, None, status)
 
 
 def _with_status(
     failed: Callable[[int], Parameters], method: Callable[[Call, Q], Answer | Exception]
 ) -> Handler:
-    """Methods with an HRESULT return their failure; a fault is for those without."""
+    """Make a handler of a method that answers its failures with an HRESULT; methods without one fail with a fault."""
 
     def answer(call: Call, request: Q) -> Answer:
         try:
@@ -517,7 +520,7 @@ def _with_status(
 def _first_with_status(
     failed: Callable[[int], Parameters], method: Callable[[Call, Sequence[Q]], Sequence[Answer | Exception]]
 ) -> Callable[[Call, Sequence[Q]], Sequence[Answer | Exception]]:
-    """The same for methods that take several calls: a failure is about the first of them."""
+    """Like `_with_status`, for methods that take several calls: a failure answers the first of them."""
 
     def answer(call: Call, requests: Sequence[Q]) -> Sequence[Answer | Exception]:
         try:

@@ -1,13 +1,13 @@
-"""The client's way to a server and to an open queue (MS-MQRR 3.2.3, 3.2.4.1).
+"""The client: connecting to a server and opening queues (MS-MQRR 3.2.3, 3.2.4.1).
 
 ::
 
     async with await RemoteHost.connect("server", credentials=Credentials("alice", "secret")) as host:
         queue = await host.open("DIRECT=OS:server\\\\private$\\\\orders", Access.RECEIVE)
 
-Where the port is not given the endpoint mapper of the server is asked for it. A server that asks for less protection,
-or lets a reader only peek, can be met half-way if the caller says so: ``levels`` are tried in order, and ``peek_too``
-opens for peeking what may not be received from.
+Without a port, the endpoint mapper of the server is asked for it. For servers that offer less protection or allow only
+peeking, callers can pass ``levels``, which are tried in order, and ``peek_too``, which opens a queue for peeking if
+receiving is denied.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from msmq.wire.names import MultipleElementName, parse_format_name
 from msmq.wire.queue_format import QueueFormat
 
 CALL_TIMEOUT_S: Final = 300.0
-"""RPC Call Timeout Timer (3.1.2.1): how long opening and enlisting may take."""
+"""RPC Call Timeout Timer (3.1.2.1): the longest that opening and enlisting may take."""
 VERSION: Final = (6, 1, 7601)
-"""Major, minor and build number that we say we are; servers ignore them."""
+"""The version we announce: major, minor and build number. Servers ignore it."""
 _MAX_TOWERS: Final = 4
 _log = logging.getLogger(__name__)
 
@@ -55,14 +55,14 @@ R = TypeVar("R", bound=Parameters)
 
 
 class Access(IntEnum):
-    """What a queue is opened for."""
+    """The purposes for which a queue can be opened."""
 
     RECEIVE = idl.RECEIVE_ACCESS
     PEEK = idl.PEEK_ACCESS
 
 
 class Share(IntEnum):
-    """Whether others may read it at the same time."""
+    """Whether others may read the queue at the same time."""
 
     DENY_NONE = idl.DENY_NONE
     DENY_SHARE = idl.DENY_SHARE
@@ -70,16 +70,16 @@ class Share(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a client says of itself when it opens a queue (3.1.4.2)."""
+    """What a client states about itself when it opens a queue (3.1.4.2)."""
 
     client_id: bytes = NULL_GUID
-    """The identifier of its queue manager, if it is one."""
+    """The identifier of the client's queue manager, if it is one."""
     routing_server: bool = False
     workgroup: bool = True
 
 
 async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> int:
-    """Ask the endpoint mapper of ``host`` where remote read is served."""
+    """Ask the endpoint mapper of ``host`` for the port of remote read."""
     tower = build_tower(idl.REMOTE_READ.syntax, 0, "")
     try:
         async with await RpcClient.connect(host, mapper_port, EPM) as client:
@@ -116,14 +116,14 @@ class NoRemoteReadError(OperationNotSupportedByRemoteComputerError):
 
 
 class RemoteHost:
-    """A connection to the queue manager of another host. Made by `connect`."""
+    """A connection to the queue manager of another host, made by `connect`."""
 
     def __init__(self, client: RpcClient, caller: Caller, call_timeout_s: float) -> None:
         self.client = client
         self.caller = caller
         self.call_timeout_s = call_timeout_s
         self.queues: set[RemoteQueue] = set()
-        """Queues that are open here."""
+        """Queues opened on this connection."""
 
     @classmethod
     async def connect(
@@ -142,10 +142,10 @@ class RemoteHost:
     ) -> Self:
         """Connect to ``host``; without a port its endpoint mapper is asked.
 
-        ``levels`` are authentication levels to try in order instead of that of the credentials; NONE among them means
-        to come as nobody. ``ask_port`` asks for the port of remote read once more (R_GetServerPort) and connects to
-        that one, as old systems do. ``target_name`` is the host as its Kerberos principal names it, where that is not
-        the name it is reached by. NoRemoteReadError if the host has no remote read.
+        ``levels`` are authentication levels to try in order instead of the one of the credentials; NONE connects
+        without authentication. ``ask_port`` asks the server for its port (R_GetServerPort) and connects to that one,
+        as old systems do. ``target_name`` is the host in its Kerberos principal, if that differs from ``host``. Raises
+        NoRemoteReadError if the host has no remote read.
         """
         if port is None:
             port = await find_port(host, mapper_port=mapper_port)
@@ -207,9 +207,9 @@ class RemoteHost:
         *,
         peek_too: bool = False,
     ) -> RemoteQueue:
-        """Open a queue. Every failure is an MQError; there is no handle then.
+        """Open a queue. Raises MQError, whatever goes wrong.
 
-        ``peek_too`` opens for peeking when receiving is denied; ``queue.access`` tells.
+        ``peek_too`` opens the queue for peeking if receiving is denied; ``queue.access`` says which it was.
         """
         form = _form(name)
         try:
@@ -248,7 +248,7 @@ class RemoteHost:
         check_status(reply.status)
 
     async def limited(self, operation: Operation[Q, R], request: Q) -> R:
-        """A call under the RPC Call Timeout Timer."""
+        """Make a call that is limited by the RPC Call Timeout Timer."""
         try:
             async with asyncio.timeout(self.call_timeout_s):
                 return await call(self.client, operation, request)
@@ -259,7 +259,7 @@ class RemoteHost:
 
 
 async def _first_answer(client: RpcClient) -> idl.Status:
-    """The answer to a first call, which proves who we are. Whoever does not wait for it leaves no connection behind."""
+    """Make a first call, which proves who we are. If it is cancelled the connection is closed."""
     try:
         return await client.call(idl.R_GET_SERVER_PORT, idl.Nothing())
     except asyncio.CancelledError:

@@ -1,1 +1,1 @@
-"""MS-MQBR: where a message goes next, from sites, links and servers. Plain values in, plain values out."""
+"""MS-MQBR: the next hop of a message, from sites, links and servers. Plain values in, plain values out."""

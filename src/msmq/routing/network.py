@@ -1,4 +1,4 @@
-"""The enterprise as routing sees it (MS-MQBR 3.1.1): machines, sites and links between sites, all known by GUID."""
+"""The enterprise as far as routing needs it (MS-MQBR 3.1.1): machines, sites and links between sites, all by GUID."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What of a QueueManager decides about routes."""
+    """The attributes of a QueueManager that matter for routes."""
 
     identifier: bytes
     sites: tuple[bytes, ...] = ()
     routing_server: bool = False
     out_routing_servers: tuple[bytes, ...] = ()
-    """Who takes everything this machine sends; nobody in particular when empty."""
+    """The servers that take everything this machine sends; empty for no fixed ones."""
     in_routing_servers: tuple[bytes, ...] = ()
-    """Who hands over everything this machine receives."""
+    """The servers that deliver everything this machine receives."""
 
     def shares_site_with(self, other: Machine) -> bool:
         return not set(self.sites).isdisjoint(other.sites)
@@ -24,7 +24,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """RoutingLink: two sites whose gates can talk to each other, and what that costs."""
+    """RoutingLink: two sites whose gates can reach each other, and the cost of that."""
 
     site1: bytes
     site2: bytes
@@ -35,7 +35,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All of it. ``machines`` holds at least the routing servers and the two ends of the route that is asked for."""
+    """All machines and links. ``machines`` holds at least the routing servers and the two ends of the route in
+    question."""
 
     machines: Mapping[bytes, Machine] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
@@ -45,7 +46,7 @@ class Network:
         return cls({machine.identifier: machine for machine in machines}, tuple(links))
 
     def site_gates(self, site: bytes) -> tuple[bytes, ...]:
-        """Site.SiteGateCollection: the gates of the links of a site that stand in it, each once."""
+        """Site.SiteGateCollection: the gates, among those of the site's links, that are in the site, each once."""
         found = (
             gate
             for link in self.links

@@ -1,9 +1,9 @@
-"""GetNextHops (MS-MQBR 3.1.5.1 to 3.1.5.7): to which queue managers a message may go next, best ones first.
+"""GetNextHops (MS-MQBR 3.1.5.1 to 3.1.5.7): the queue managers that a message may go to next, best ones first.
 
-The text takes one routing server or one gate where there are several. Here all of them are given, beginning with the
-one that ``choice`` points at, so that whoever connects can try the next when one is down and load is spread by
-whoever chooses. A client that reaches its destination without help gets the routing servers of its site as second
-choice, for a destination that cannot be connected to (1.3.2).
+The specification takes one routing server or gate where there are several. Here all of them are returned, beginning
+with the one that ``choice`` selects, so that the caller can try the next when one is down, and can spread the load. A
+client that reaches its destination directly gets the routing servers of its site as second choice, for a destination
+that cannot be connected to (1.3.2).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from msmq.routing.table import next_site, routing_table
 
 
 def next_hops(network: Network, source: bytes, destination: bytes, choice: int = 0) -> tuple[bytes, ...]:
-    """The candidates for the next hop from one queue manager to another, in order of preference; none when there is
-    no way."""
+    """The candidates for the next hop from one queue manager to another, in order of preference; empty if there is no
+    route."""
     here, there = network.machines.get(source), network.machines.get(destination)
     if here is None or there is None:
         return ()
@@ -63,7 +63,7 @@ def _within_site(here: Machine, there: Machine, choice: int) -> Iterable[bytes]:
 
 
 def _routing_servers(network: Network, here: Machine) -> list[bytes]:
-    """GetRoutingServer (3.1.5.5): those of the machine's sites."""
+    """GetRoutingServer (3.1.5.5): the routing servers in the machine's sites."""
     return [
         machine.identifier
         for machine in network.machines.values()
@@ -72,7 +72,7 @@ def _routing_servers(network: Network, here: Machine) -> list[bytes]:
 
 
 def _turned(servers: Sequence[bytes], choice: int) -> tuple[bytes, ...]:
-    """The same servers, beginning with another one."""
+    """The servers in the same cyclic order, beginning with the one that ``choice`` selects."""
     if not servers:
         return ()
     start = choice % len(servers)

@@ -1,7 +1,7 @@
 """Connection-oriented DCE/RPC over TCP: a runtime for the remote read protocol (C706, MS-RPCE).
 
 ===============  =======================================================================================
-module           what it answers
+module           what it holds
 ===============  =======================================================================================
 `interface`      how an interface, its operations and a call look to those who serve and use them
 `ndr`            how parameters and structures are declared and marshalled, in NDR and NDR64

@@ -1,6 +1,6 @@
 """The server's end of a connection, without I/O (C706 9.3, 12.6; MS-RPCE 3.3.3).
 
-How it works. ``receive_data(data)`` gives events: `CallArrived` when a request is whole, `CallCancelled` and
+How it works. ``receive_data(data)`` returns events: `CallArrived` when a request is whole, `CallCancelled` and
 `CallOrphaned` about calls that are being executed, `ConnectionClosed` at the end. ``respond`` and ``fault`` answer
 calls in any order, `data_to_send` gives what to write. A peer that breaks the protocol is told so once, if there is a
 PDU to tell it with, and the connection is over.
@@ -81,7 +81,7 @@ _ACTIONS: Final = tuple(
     {int(ptype): action for (where, ptype), action in SERVER_TABLE.items() if where is state}
     for state in State
 )
-"""The table, state by state."""
+"""`SERVER_TABLE`, split by state."""
 
 
 class PresentationContext(NamedTuple):
@@ -104,14 +104,14 @@ class CallArrived(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallCancelled:
-    """The client would rather have an early answer; it still waits for one."""
+    """The client asks for an early answer; it still waits for one."""
 
     call_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallOrphaned:
-    """The client has lost interest: the call is to be stopped and not to be answered."""
+    """The client has given the call up: stop it and do not answer."""
 
     call_id: int
 
@@ -125,7 +125,7 @@ Event = CallArrived | CallCancelled | CallOrphaned | ConnectionClosed
 
 
 class _Incoming(Gathered):
-    """A request that is coming; a refused one is only waited out."""
+    """A request whose fragments are still coming. The rest of a refused one is read and dropped."""
 
     __slots__ = ("context_id", "object", "opnum", "refused", "security")
 
@@ -141,7 +141,7 @@ class _Incoming(Gathered):
 
 
 class _BrokenError(Exception):
-    """The connection is to be closed, after what is queued has gone out."""
+    """The connection is closed once what is queued has been sent."""
 
 
 class ServerConnection(Channel):
@@ -168,11 +168,11 @@ class ServerConnection(Channel):
         self._incoming: dict[int, _Incoming] = {}
         self._partial_bytes = 0
         self._executing: dict[int, CallArrived] = {}
-        """Calls that are to be answered."""
+        """Calls that have not been answered yet."""
         self._cancels: dict[int, int] = {}
-        """How often, if at all, the client would have had them answered early."""
+        """For each call number, how often the client has asked for an early answer."""
         self._admitted: set[tuple[int, SecurityContext | None]] = set()
-        """Under which presentation and security contexts calls are let in."""
+        """Pairs of presentation and security context under which calls are known to be allowed."""
         self._opening_id: int | None = None
         self._events: list[Event] = []
         self.association_group_id = 0
@@ -180,13 +180,13 @@ class ServerConnection(Channel):
 
     @property
     def calls(self) -> int:
-        """Calls that are being put together or executed."""
+        """The number of calls that are being put together or executed."""
         return len(self._incoming) + len(self._executing)
 
     # --- input ------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[Event]:
-        """What the bytes mean. Nothing is raised, whatever they are."""
+        """Return the events that the bytes bring about. Never raises."""
         if self.state is State.CLOSED:
             return []
         try:
@@ -200,7 +200,7 @@ class ServerConnection(Channel):
         return events
 
     def close(self, reason: str) -> None:
-        """It is over; what is queued may still be sent."""
+        """Close the connection; what is queued may still be sent."""
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
@@ -216,7 +216,7 @@ class ServerConnection(Channel):
         if action is Action.TAKE:
             self._request(fragment)
             return
-        self._admitted.clear()  # whatever it is, it may change who is let in
+        self._admitted.clear()  # any other PDU may change who is let in
         match action:
             case Action.BIND:
                 self._bind(fragment)
@@ -240,7 +240,7 @@ class ServerConnection(Channel):
         raise _BrokenError(f"PDU type {fragment.ptype} does not belong into {self.state.name.lower()}")
 
     def _refuse_malformed(self, ptype: int, call_id: int) -> None:
-        """Tell the sender of a PDU that cannot be taken apart, in the way its kind allows."""
+        """Answer a malformed PDU with a bind_nak or a fault, as its type allows."""
         if ptype == PduType.BIND and self.state is State.OPENING:
             self._nak(call_id, NakReason.PROTOCOL_VERSION_NOT_SUPPORTED)
         elif self.state is not State.OPENING:
@@ -273,7 +273,8 @@ class ServerConnection(Channel):
             self.state = State.AUTHENTICATING
 
     def _agreed(self, bind: Bind) -> int:
-        """The size of fragments in both directions: the smaller wish, rounded down, within what we do."""
+        """The fragment size for both directions: the smaller of the client's two, rounded down and kept within our
+        limits."""
         wished = min(bind.max_xmit_frag, bind.max_recv_frag) & ~7
         return min(max(wished, SMALLEST_AGREED), self._limits.max_fragment)
 
@@ -348,7 +349,7 @@ class ServerConnection(Channel):
         return tuple(answers)
 
     def _handshake(self, fragment: Fragment) -> tuple[SecTrailer | None, bytes]:
-        """One leg that came with a bind or alter_context: our verifier for the answer, and its token."""
+        """Process the token of a bind or alter_context. Returns the verifier and the token for our answer."""
         trailer = fragment.trailer
         if trailer is None:
             return None, b""
@@ -386,7 +387,7 @@ class ServerConnection(Channel):
         return NakReason.INVALID_CHECKSUM
 
     def _finish(self, fragment: Fragment) -> None:
-        """An auth3. Nothing answers it; a client whose handshake failed learns that from its first request."""
+        """Process an auth3. It has no answer; a client whose handshake failed learns of it from its first request."""
         trailer = fragment.trailer
         security = self._security.get(trailer.auth_context_id) if trailer is not None else None
         if trailer is None or security is None:
@@ -399,7 +400,7 @@ class ServerConnection(Channel):
                 if not security.established:
                     security.failed = True
             except AuthenticationError:
-                pass  # it is marked as failed
+                pass  # `step` has marked the context as failed
         self._leave_authenticating()
 
     def _leave_authenticating(self) -> None:
@@ -427,7 +428,7 @@ class ServerConnection(Channel):
                 self._fault(call_id, context_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
             status = self._objection(context_id, security) or self._too_long(0, len(stub), security)
-            if flags & _LAST and status is None:  # there is nothing to gather
+            if flags & _LAST and status is None:  # a request of one fragment
                 self._execute(call_id, context_id, opnum, target, stub, security)
                 return
             incoming = self._incoming[call_id] = _Incoming(context_id, opnum, target, security)
@@ -441,7 +442,8 @@ class ServerConnection(Channel):
             self._complete(call_id)
 
     def _begun_under(self, call_id: int) -> int:
-        """The presentation context a call began under; a fragment that is not believed does not count."""
+        """The presentation context of the call's first fragment. The header of a fragment that failed verification
+        does not count."""
         known = self._incoming.get(call_id)
         return known.context_id if known is not None else 0
 
@@ -459,7 +461,7 @@ class ServerConnection(Channel):
         return None
 
     def _not_admitted(self, context_id: int, security: SecurityContext | None) -> FaultStatus | None:
-        """Why calls under these contexts are not let in."""
+        """The status with which calls under these contexts are refused, or None."""
         context = self._contexts.get(context_id)
         if context is None:
             return FaultStatus.NCA_UNKNOWN_INTERFACE
@@ -470,7 +472,7 @@ class ServerConnection(Channel):
         return FaultStatus.ACCESS_DENIED if wanted is None or level < wanted else None
 
     def interfaces_changed(self) -> None:
-        """Other interfaces are served from now on, or at other levels."""
+        """Forget who was let in, because the served interfaces or their levels have changed."""
         self._admitted.clear()
 
     def _too_long(self, gathered: int, more: int, security: SecurityContext | None) -> FaultStatus | None:
@@ -533,7 +535,7 @@ class ServerConnection(Channel):
             self._events.append(CallCancelled(call_id))
 
     def _orphan(self, fragment: Fragment) -> None:
-        """Only a whole call can be given up; of one that is still coming, the rest comes all the same."""
+        """Drop a call that is being executed. An orphaned call that is still coming is read to its end."""
         call_id = fragment.call_id
         if self._executing.pop(call_id, None) is not None:
             self._cancels.pop(call_id, None)
@@ -542,25 +544,27 @@ class ServerConnection(Channel):
     # --- answers ----------------------------------------------------------------------------------------
 
     def respond(self, call_id: int, stub: bytes) -> None:
-        """Answer a call. One that was orphaned, or whose connection closed, is no longer there to be answered."""
+        """Answer a call. Does nothing if the call was orphaned or the connection has closed."""
         arrived = self._executing.pop(call_id, None)
         if arrived is None:
             return
         cancels = self._cancels.pop(call_id, 0) if self._cancels else 0
-        # Windows answers with the low byte of the number alone, so that is what every client copes with.
+        # Windows answers with the low byte of the context's number alone, so every client copes with that.
         context_id = arrived.context.context_id & 0xFF
         self._send_stub(PduType.RESPONSE, call_id, context_id, cancels, stub, arrived.security)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
-        """Answer a call with a status."""
+        """Answer a call with a fault."""
         arrived = self._executing.pop(call_id, None)
         if arrived is not None:
             cancels = self._cancels.pop(call_id, 0)
             self._fault(call_id, arrived.context.context_id, status, executed=executed, cancels=cancels)
 
     def check_trailer(self, arrived: CallArrived, end: int) -> None:
-        """Look at what follows the arguments of a call, which end at ``end``; DecodeError if its sender meant another
-        one."""
+        """Check the verification trailer behind the arguments of a call, which end at ``end``.
+
+        Raises DecodeError if the trailer describes another call.
+        """
         meant = self._meant(arrived.context.context_id, arrived.opnum)
         check_trailer(arrived.stub, end, meant, arrived.call_id)
 
@@ -569,7 +573,7 @@ class ServerConnection(Channel):
         return context.interface, context.transfer
 
     def shut_down(self) -> None:
-        """Tell the client that it would be kind to leave (C706 12.6.4.11)."""
+        """Ask the client to close the connection when it can (C706 12.6.4.11)."""
         if self.state is State.BOUND:
             self._out.append(build(PduType.SHUTDOWN, 0, b""))
 

@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r'[^\x00-\x1f"/\\\[\]:;|=,+*?<>@]{1,64}')
 
 
 class AccountsError(MsmqError):
-    """The account file cannot be used, or does not allow what was asked."""
+    """The account file cannot be used, or does not allow the operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LocalAccount:
 
 
 class AccountFile:
-    """The accounts of this host, an `msmq.rpc.ntlm.AccountSource`."""
+    """The accounts of this host; an `msmq.rpc.ntlm.AccountSource`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class AccountFile:
     # --- reading ----------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Account | None:
-        """The account of this name, in either case. A broken file lets nobody in."""
+        """The account of this name in either case, or None. Raises AccountsError if the files cannot be used."""
         self._refresh()
         known = self._accounts.get(name.casefold())
         if known is None:
@@ -112,7 +112,7 @@ class AccountFile:
     def add(
         self, name: str, password: str, groups: Iterable[Sid] = (), sid: Sid | None = None
     ) -> LocalAccount:
-        """A new account, with a SID that it had before or else with a new one of this machine."""
+        """Add an account under its former SID, or under a new one of this machine."""
         self._refresh()
         if not _NAME.fullmatch(name) or name != name.strip():
             raise AccountsError(f"{name!r} is no name for an account")
@@ -203,7 +203,7 @@ def _write_private(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            if sys.platform != "win32" and os.geteuid() == 0:  # for the queue manager, whose directory it is
+            if sys.platform != "win32" and os.geteuid() == 0:  # the queue manager owns the directory
                 owner = path.parent.stat()
                 os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         os.replace(aside, path)

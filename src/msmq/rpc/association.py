@@ -1,7 +1,7 @@
 """Association groups and the context handles in them (C706 9.3.3, 5.1.6; MS-RPCE 3.3.1.5.4).
 
-Connections of one client that name the same association group share its context handles. When the last connection
-of a group is gone, its handles are *run down*: whoever opened them is told to let go of what they stand for.
+Connections of one client that name the same association group share its context handles. When the last connection of a
+group is gone, its handles are *run down*: whoever opened them is told to release what they stand for.
 
 Handles are strict: one serves only the interface that opened it. It also serves only the user who opened it, because
 what stands behind it was opened with that user's rights (ruling R1). A handle's UUID is random, so it cannot be
@@ -23,7 +23,7 @@ from msmq.security.access import Token
 _log = logging.getLogger(__name__)
 
 MAX_HANDLES: Final = 4_096
-"""Open handles of one group."""
+"""The most open handles of one group."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class ContextHandles:
     def open(
         self, target: Any, interface: Syntax, token: Token, rundown: Callable[[Any], None] | None = None
     ) -> bytes:
-        """A new handle for ``target``: 20 bytes, attributes of zero and a random UUID."""
+        """Return a new handle for ``target``: 20 bytes, attributes of zero and a random UUID."""
         if len(self._entries) >= self._max_handles:
             raise RpcFault(FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY)
         handle = bytes(4) + secrets.token_bytes(16)
@@ -55,14 +55,14 @@ class ContextHandles:
         return handle
 
     def find(self, handle: bytes, interface: Syntax, token: Token) -> Any:
-        """What ``handle`` stands for; a fault of context mismatch if it stands for nothing here."""
+        """Return what ``handle`` stands for. Raises a fault of context mismatch if it is not open here."""
         entry = self._entries.get(handle)
         if entry is not None and entry.interface is interface and entry.token is token:
             return entry.target  # nearly always
         return self._entry(handle, interface, token).target
 
     def close(self, handle: bytes, interface: Syntax, token: Token) -> Any:
-        """Take ``handle`` back without running it down; gives what it stood for."""
+        """Remove ``handle`` without running it down, and return what it stood for."""
         entry = self._entry(handle, interface, token)
         del self._entries[handle]
         return entry.target
@@ -78,7 +78,7 @@ class ContextHandles:
         return entry
 
     def run_down(self) -> None:
-        """Let go of everything. One that fails does not keep the others."""
+        """Run down all handles. One that fails does not stop the others."""
         entries, self._entries = self._entries, {}
         for entry in entries.values():
             if entry.rundown is not None:
@@ -89,7 +89,7 @@ class ContextHandles:
 
 
 class AssociationGroup:
-    """The connections of one client, and what they share."""
+    """The connections of one client, and the handles they share."""
 
     def __init__(self, group_id: int) -> None:
         self.group_id = group_id
@@ -110,7 +110,7 @@ class AssociationGroups:
         return len(self._groups)
 
     def join(self, member: Hashable, group_id: int) -> AssociationGroup | None:
-        """Put ``member`` into the group of this number, a new one for 0; None if there is no such group."""
+        """Add ``member`` to a group, to a new one if ``group_id`` is 0. Returns None if there is no such group."""
         if group_id:
             group = self._groups.get(group_id)
             if group is None:
@@ -128,7 +128,7 @@ class AssociationGroups:
                 return number
 
     def leave(self, member: Hashable, group: AssociationGroup) -> None:
-        """Take ``member`` out; when it was the last one, the group's handles are run down."""
+        """Remove ``member`` from its group. When it was the last member, the group's handles are run down."""
         group.members.discard(member)
         if not group.members and self._groups.pop(group.group_id, None) is not None:
             group.handles.run_down()

@@ -1,4 +1,4 @@
-"""What both ends of a connection share: cutting the stream, fragments out and in, protection (C706 12.6, 9.3).
+"""What both ends of a connection share: cutting the stream into PDUs, fragments, protection (C706 12.6, 9.3).
 
 A stub that is too long for one PDU goes out in fragments, each with its own signature; what comes in is put together
 again, never beyond the limits. `Limits` says what a peer may cost, before and after it has proven who it is.
@@ -28,49 +28,49 @@ from msmq.rpc.security import AuthenticationError, SecurityContext
 from msmq.rpc.verification import Meant
 
 READ_SIZE: Final = 64 << 10
-"""What is read from a socket at a time, into a buffer that is kept. Where there is none asyncio has a new one of four
-times the size made for each read, which costs several times as much as reading."""
+"""The most that one read takes from a socket, into a buffer that is kept. Without such a buffer asyncio allocates one
+of four times the size for each read, which costs several times as much as the reading."""
 _STUB_ALIGNMENT: Final = 16
-"""Stubs of fragments are cut at, and padded to, multiples of this, as Windows does."""
+"""Fragments are cut at, and padded to, multiples of this, as in Windows."""
 _PADDINGS: Final = tuple(bytes(size) for size in range(_STUB_ALIGNMENT))
 _FIRST, _LAST = int(PduFlags.FIRST_FRAG), int(PduFlags.LAST_FRAG)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one connection may cost. ``unknown`` is about callers without an identity."""
+    """What one connection may cost. The limits with ``unknown`` hold for callers without an identity."""
 
     max_fragment: int = 5_840
-    """What we announce to receive; a peer's larger fragment closes the connection."""
+    """The largest fragment we accept; a larger one closes the connection."""
     max_stub: int = 1 << 20
     """The longest request or response that is put together."""
     max_unknown_stub: int = 16 << 10
     max_partial: int = 4 << 20
-    """All calls of a connection that are being put together."""
+    """The most bytes in all calls of a connection that are being put together."""
     max_calls: int = 256
-    """Calls of a connection that are being put together or executed."""
+    """The most calls of a connection that are being put together or executed."""
     max_unknown_calls: int = 8
     max_contexts: int = 64
-    """Presentation contexts of a connection."""
+    """The most presentation contexts of a connection."""
     max_security_contexts: int = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """What an operator may decide about an RPC server."""
+    """The settings of an RPC server."""
 
     limits: Limits = field(default_factory=Limits)
     idle_timeout_s: float = 3_600
-    """A connection without a call for so long is closed, unless its group holds context handles."""
+    """A connection without a call for this long is closed, unless its group holds context handles."""
     max_unread: int = 4 << 20
     max_unread_per_address: int = 32 << 20
     max_unread_in_all: int = 128 << 20
     announced_port: int | None = None
-    """The port that clients reach us at, when something in front of us forwards it to another."""
+    """The port under which clients reach us, if something in front of us forwards another one."""
 
 
 class Gathered:
-    """The stub of a call, as far as its fragments have come."""
+    """The fragments of a stub received so far."""
 
     __slots__ = ("_parts", "size")
 
@@ -95,7 +95,7 @@ class Gathered:
 
 
 class Channel:
-    """The part of a connection that does not care which end it is."""
+    """What the server's and the client's end of a connection have in common."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -107,29 +107,29 @@ class Channel:
         self._meanings: dict[tuple[int, int, bool], Meant] = {}
         self.header_signing = False
         self.takes_many = False
-        """Whether the peer has shown that it reads a stream: it makes several calls with one write."""
+        """Whether the peer has shown that it reads a stream, by making several calls with one write."""
 
     @property
     def pdus_waiting(self) -> int:
-        """How many PDUs wait to be written."""
+        """The number of PDUs that wait to be written."""
         return len(self._out)
 
     def data_to_send(self) -> bytes:
-        """What is to be written to the socket now."""
+        """Take the bytes to write to the socket now."""
         data = b"".join(self._out)
         self._out.clear()
         return data
 
     def writes(self) -> list[bytes]:
-        """What is to be written to the socket now, cut into what is written at a time: all of it for a peer that
-        `takes_many`, otherwise PDU by PDU. There are clients that take what one read brings for one PDU."""
+        """Take the bytes to write to the socket now, one item for each write: everything together for a peer that
+        `takes_many`, otherwise PDU by PDU, because some clients take what one read brings for one PDU."""
         if self.takes_many:
             return [self.data_to_send()]
         written, self._out = self._out, []
         return written
 
     def _take(self, data: bytes) -> None:
-        """Take what has come since the last time, PDU by PDU; the beginning of one more is kept."""
+        """Process the PDUs in the bytes received so far; an incomplete one is kept for the next time."""
         if self._buffer:
             data = self._buffer + data
         offset, longest = 0, self._limits.max_fragment
@@ -151,8 +151,8 @@ class Channel:
         security: SecurityContext | None,
         object_uuid: bytes = b"",
     ) -> None:
-        """Queue a request or response, in as many fragments as it takes. ``last`` is the opnum of a request, and how
-        often the call of a response was cancelled."""
+        """Queue a request or response in as many fragments as it needs. ``last`` is the opnum of a request, or the
+        number of cancels of a response."""
         seal = security.seal if security is not None else None
         flags = _FIRST | (PduFlags.OBJECT_UUID if object_uuid else 0)
         overhead, signature_size = STUB_START + len(object_uuid), 0
@@ -171,7 +171,7 @@ class Channel:
                 part = stub[offset : offset + size]
             padding = -size % _STUB_ALIGNMENT if seal is not None else 0
             length = overhead + size + padding
-            # The hint is what is left to come, this fragment included (C706 12.6.3.7).
+            # The hint counts the bytes still to come, including this fragment (C706 12.6.3.7).
             front = pack_front(
                 VERSION, 0, ptype, flags, LITTLE_ENDIAN, length, signature_size, call_id, left, context_id, last
             )  # fmt: skip
@@ -192,11 +192,11 @@ class Channel:
             flags &= ~_FIRST
 
     def _opened(self, fragment: Fragment, start: int) -> tuple[SecurityContext | None, bytes]:
-        """The security context a request or response is under, and its stub, which begins at ``start``: verified and
-        opened, its padding taken off.
+        """Verify and decrypt the stub of a request or response, which begins at ``start``. Returns its security
+        context and the stub without padding.
 
-        The context is the one that the verifier names. Without a verifier it is the one at connect level, if there is
-        one, for there requests carry none; otherwise nobody stands behind the fragment.
+        The context is the one that the verifier names. Requests at connect level carry no verifier: without one the
+        context is the one at connect level if there is one, and otherwise None.
         """
         raw, end = fragment.raw, fragment.verifier
         if end == len(raw):
@@ -213,12 +213,12 @@ class Channel:
             return security, raw[start : end - padding]
         try:
             stub = security.seal.unprotect(raw, start, end)
-        except Exception as error:  # whatever the library of a provider raises
+        except Exception as error:  # the libraries of the providers raise all sorts of errors
             raise AuthenticationError(f"{type(error).__name__}: {error}") from error
         return security, stub[:-padding] if padding else stub
 
     def _meant(self, context_id: int, opnum: int) -> Meant:
-        """What the careful client of a call means by it."""
+        """What a verification trailer should say about calls of this operation."""
         known = self._meanings.get((context_id, opnum, self.header_signing))
         if known is None:
             interface, transfer = self._syntaxes(context_id)

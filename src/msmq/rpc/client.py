@@ -6,9 +6,9 @@
         reply = await client.call(ECHO, EchoRequest(...))
 
 Calls may be made from many tasks; each waits for its own answer only. Cancelling the task of a call gives it up
-(*orphaned*); ``cancel_call`` asks the server for an early answer instead. Time-outs are the caller's
+(*orphaned*); ``cancel_calls`` asks the server for an early answer to all that wait. Time-outs are the caller's
 (``asyncio.timeout``). When the connection breaks every waiting call raises `RpcConnectionError`, and so does every
-later one: making a new connection is the caller's decision, who knows what may be repeated.
+later one: making a new connection is left to the caller, who knows what may be repeated.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ Q = TypeVar("Q", bound=Parameters)
 R = TypeVar("R", bound=Parameters)
 
 CLIENT_LIMITS: Final = Limits(max_stub=16 << 20, max_partial=64 << 20)
-"""Answers carry whole messages, of up to four megabytes."""
+"""Limits of a client: answers may hold whole messages of up to four megabytes."""
 _SECURITY_CONTEXT_ID: Final = 1
 
 
 class Awaiting(Protocol):
-    """Takes the outcome of a call: a future, or an object that acts as soon as the answer has been read."""
+    """Receives the outcome of a call: a future, or an object that acts as soon as the answer has been read."""
 
     def done(self) -> bool:
-        """Whether it does not matter any more."""
+        """Whether nobody waits for the outcome any more."""
 
     def set_result(self, stub: bytes, /) -> None: ...
 
@@ -57,7 +57,7 @@ class Awaiting(Protocol):
 
 
 class RpcClient:
-    """A connection to a server. Made by `connect`."""
+    """A connection to a server, made by `connect`."""
 
     def __init__(self, machine: ClientConnection) -> None:
         self._machine = machine
@@ -73,9 +73,9 @@ class RpcClient:
         self._writable = asyncio.Event()
         self._writable.set()
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        """Done when the connection is gone."""
+        """Done when the connection has closed."""
         self.shutdown_asked = False
-        """Whether the server has asked us to leave when it suits us."""
+        """Whether the server has asked us to close when we can."""
 
     @classmethod
     async def connect(
@@ -93,8 +93,8 @@ class RpcClient:
     ) -> Self:
         """Connect, authenticate and bind ``interface``.
 
-        ``ndr64`` offers NDR64 before NDR. ``target_name`` is the host as its Kerberos principal names it.
-        RpcBindError if the server refuses, RpcConnectionError if it is not there.
+        ``ndr64`` offers NDR64 before NDR. ``target_name`` is the host as its Kerberos principal names it. Raises
+        RpcBindError if the server refuses, RpcConnectionError if it cannot be reached.
         """
         try:
             security: SecurityContext | None = None
@@ -125,7 +125,7 @@ class RpcClient:
 
     @property
     def association_group_id(self) -> int:
-        """For another connection that is to share this one's context handles."""
+        """The number of our association group, for another connection that is to share our context handles."""
         return self._machine.association_group_id
 
     async def bind(self, interface: Interface, *, ndr64: bool = False) -> None:
@@ -188,8 +188,8 @@ class RpcClient:
     def begin(
         self, operation: Operation[Q, R], stub: bytes, answer: Awaiting, object_uuid: bytes | None = None
     ) -> int:  # fmt: skip
-        """Make one call and have its answer, or what became of it, told to ``answer``. For many short calls whose
-        number the caller bounds: this costs no task, and does not wait for the server to read."""
+        """Start a call whose outcome goes to ``answer``, and return its number. It costs no task and does not wait for
+        the server to read, so the caller must bound the number of calls."""
         if self._broken is not None:
             raise RpcConnectionError(str(self._broken))
         bound = self._contexts[operation]
@@ -198,23 +198,23 @@ class RpcClient:
         call_id = self._machine.call(bound.context_id, operation.opnum, stub, object_uuid)
         calls[call_id] = answer
         if not self._flushing:
-            if len(calls) == 1:  # nobody else is at work: others will hardly come in this turn
+            if len(calls) == 1:  # the only call under way: others will hardly come in this turn
                 self._flush()
             else:
                 self._flush_soon()
         return call_id
 
     def ndr64(self, operation: Operation[Q, R]) -> bool:
-        """How the stubs of an operation are marshalled on this connection."""
+        """Whether stubs of an operation are marshalled in NDR64 on this connection."""
         return self._contexts[operation].ndr64
 
     def nonsense(self, operation: Operation[Q, R], error: DecodeError) -> RpcConnectionError:
-        """End the connection because an answer cannot be read; the caller raises the error that this gives."""
+        """Close the connection because an answer cannot be read. Returns the error for the caller to raise."""
         self.abort()
         return RpcConnectionError(f"the answer of {operation.name} makes no sense: {error}")
 
     def cancel_calls(self) -> None:
-        """Ask for an early answer to every call that waits (co_cancel)."""
+        """Ask for an early answer to every call under way (co_cancel)."""
         for call_id in self._calls:
             self._machine.cancel(call_id)
         self._flush()
@@ -222,7 +222,7 @@ class RpcClient:
     # --- the socket -------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close in an orderly way; calls that still wait fail."""
+        """Send what is queued and close; calls still under way fail."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -238,7 +238,7 @@ class RpcClient:
             raise RpcConnectionError(str(self._broken))
 
     def _flush_soon(self) -> None:
-        """Write when this turn of the loop is over: other calls that are made in it share the writing."""
+        """Write at the end of this turn of the loop, together with other calls made in it."""
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
@@ -256,7 +256,7 @@ class RpcClient:
 
     def received(self, data: bytes) -> None:
         calls = self._calls
-        self._flushing = True  # below, with everything that is called for meanwhile
+        self._flushing = True  # writing is done below, also for calls made meanwhile
         for event in self._machine.receive_data(data):
             if type(event) is ResponseArrived:
                 answer = calls.pop(event[0], None)

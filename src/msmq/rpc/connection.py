@@ -1,9 +1,9 @@
 """One connection that a server has accepted, on asyncio: its socket, its calls and their answers (MS-RPCE 3.3.3).
 
 A call whose handler knows the answer is answered while the read that brought it is being taken apart, and several
-answers leave in one write. Calls of one operation that stand one behind the other in a read go to their handler
-together, if that is one for several (`msmq.rpc.interface.Together`), and one by one to any other. A call that waits is
-a `Promise` of its handler or a task, and keeps neither its connection nor another call waiting.
+answers leave in one write. Consecutive calls of one operation in a read go to their handler together if it takes
+several (`msmq.rpc.interface.Together`), and one by one to any other. A call that waits is a `Promise` of its handler
+or a task, and keeps neither its connection nor another call waiting.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
 _PDUS_TOGETHER: Final = 8
-"""So many PDUs share a write: its price is divided, and the client is at work on them while we go on."""
+"""PDUs that share one write: few enough that the client can begin its work while we go on."""
 _SLOW_BYTES: Final = 1 << 16
-"""A client that has left more than this unread is a slow one, and watched."""
+"""A client that has left more than this unread counts as slow, and its unread bytes are counted."""
 _IDLE_STEP_S: Final = 0.05
-"""Who is watched is not looked at more often than this."""
+"""The shortest time between two checks of whether a connection is idle."""
 
 
 class _Method(NamedTuple):
-    """What a request means: an operation that is served, how many calls at a time its handler takes, and what that is
-    to know about who calls."""
+    """How to serve calls of an operation by one caller: the operation, its handler, how many calls the handler takes
+    at a time, and what it is told about the caller."""
 
     operation: Operation[Any, Any]
     handler: Callable[[Call, Sequence[Any]], Sequence[Answer | Exception]]
@@ -70,8 +70,8 @@ class _Waiting(NamedTuple):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One accepted connection: the machine, its socket, its calls. All of a server read into one buffer (see
-    `msmq.rpc.channel.READ_SIZE`), one after the other, and keep nothing there."""
+    """One accepted connection: the machine, its socket, its calls. All connections of a server read into one buffer
+    (see `msmq.rpc.channel.READ_SIZE`) and keep nothing there."""
 
     def __init__(self, server: RpcServer) -> None:
         self._server = server
@@ -81,31 +81,32 @@ class Connection(asyncio.BufferedProtocol):
         self.calls: dict[int, _Waiting] = {}
         """Calls that have no answer yet."""
         self._held: dict[SecurityContext, list[CallArrived]] = {}
-        """Calls of a principal of whom it is not known yet who it is."""
+        """Calls that wait until their principal has been looked up."""
         self._looking: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._last_call_s = 0.0
         self._flushing = False
         self._slow = self._full = False
         self._later: list[Event] = []
-        """What came while more than enough answers wait to be read."""
+        """Events that wait until the client has read enough of its answers."""
         self._ready: deque[tuple[Promise, Callable[[], None]]] = deque()
-        """Promises whose answers could be made, if there were room for them."""
+        """Promises whose answers wait until the client has read enough of those before."""
         self.tasks: set[asyncio.Task[Parameters]] = set()
-        """Calls that wait as tasks."""
+        """Tasks of calls whose handlers are coroutines."""
         self.methods: dict[tuple[int, int, SecurityContext | None], _Method] = {}
-        """Operations that were called already, by presentation context, opnum and caller."""
+        """Methods found so far, by presentation context, opnum and caller."""
         self.group: AssociationGroup | None = None
         self.peer = self.local = ""
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when there has been no call; open calls and handles keep it from being idle."""
+        """The time of the last call, or None while calls or handles are open, which keep the connection from being
+        idle."""
         idle = not self.calls and not (self.group is not None and len(self.group.handles))
         return self._last_call_s if idle else None
 
     def interfaces_changed(self) -> None:
-        """What was found out about operations is to be found out anew."""
+        """Forget the methods found so far, because the served interfaces have changed."""
         self.methods.clear()
         if self._machine is not None:
             self._machine.interfaces_changed()
@@ -152,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work(events)
 
     def _work(self, events: list[Event]) -> None:
-        """Deal with what has come, as far as there is room for answers."""
+        """Process events until enough answers wait to be read; the rest is kept for later."""
         machine, read_s, done = self._machine, self._loop.time(), 0
         assert machine is not None
         while done < len(events):
@@ -171,17 +172,17 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
 
     def _when_room(self, promise: Promise, action: Callable[[], None]) -> None:
-        """Have the answer of a promise made, as soon as there is room for it."""
+        """Call ``action``, which makes the answer of a promise, as soon as the client has read enough."""
         self._ready.append((promise, action))
         if len(self._ready) == 1:
             self._make_ready()
 
     def _make_ready(self) -> None:
-        """Have answers made that were promised, the oldest first, as far as there is room for them."""
+        """Make the promised answers that waited for room, the oldest first, as long as there is room."""
         machine, ready = self._machine, self._ready
         assert machine is not None
         while ready and not self._full and machine.state is not State.CLOSED:
-            promise, action = ready[0]  # it stays in front: what becomes ready meanwhile is made after it
+            promise, action = ready[0]  # it stays in front of what becomes ready meanwhile
             try:
                 if not promise.over:
                     action()
@@ -211,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slow = True
 
     def resume_writing(self) -> None:
-        """The client has read what there was for it."""
+        """Go on after the client has read what waited for it."""
         self._slow = False
         self._server.unread.owe(self, self.peer, 0)
         transport = self._transport
@@ -253,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.unread.owe(self, self.peer, size)
 
     def _flush_soon(self) -> None:
-        """Write when this turn of the loop is over: other calls that end in it share the writing."""
+        """Write at the end of this turn of the loop, together with the answers of other calls that end in it."""
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
@@ -268,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(max(left_s, _IDLE_STEP_S), self._watch_idle)
 
     def _opened(self, security: SecurityContext | None) -> None:
-        """The first call: it is known who calls, and that somebody does."""
+        """Note the first call: from now on it is known who calls, and idle time is watched."""
         identity = security.identity if security is not None else None
         self._server.gate.opened(self, f"account {identity.principal}" if identity is not None else "")
         self._watch_idle()
@@ -295,8 +296,8 @@ class Connection(asyncio.BufferedProtocol):
                 _log.debug("RPC connection of %s closes: %s", self.peer, reason)
 
     def _begin(self, first: CallArrived, events: Sequence[Event], place: int) -> int:
-        """Have a call served, which is the event at a place, and answer it if its handler can; perhaps with others of
-        the same operation behind it. Gives how many were begun."""
+        """Serve the call at ``place`` in ``events``, perhaps together with calls of the same operation behind it.
+        Returns how many calls were begun."""
         security = first.security
         if security is not None and security.identity is None and not security.failed:
             self._hold(security, first)
@@ -323,8 +324,8 @@ class Connection(asyncio.BufferedProtocol):
         calls: list[CallArrived],
         requests: list[Any],
     ) -> int:
-        """Have a handler answer calls, until it has answered all of them or what is to be written is enough; gives how
-        many it has answered."""
+        """Pass calls to a handler until it has answered all of them, or until enough waits to be written. Returns how
+        many were answered."""
         machine, done = self._machine, 0
         assert machine is not None
         while done < len(calls) and machine.pdus_waiting < _PDUS_TOGETHER:
@@ -343,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
         return done
 
     def _request_of(self, arrived: CallArrived, operation: Operation[Any, Any], ndr64: bool) -> Any:
-        """The arguments of a call."""
+        """Decode the arguments of a call."""
         stub = arrived.stub
         try:
             request, end = operation.request.decode(stub, ndr64)
@@ -362,8 +363,8 @@ class Connection(asyncio.BufferedProtocol):
         operation: Operation[Any, Any],
         ndr64: bool,
     ) -> None:
-        """Add what follows a call and is the same operation under the same contexts. One whose arguments make no sense
-        is left for its own turn."""
+        """Add the calls behind the first that are of the same operation under the same contexts. Stops at one whose
+        arguments cannot be read."""
         first = calls[0]
         for event in events:
             if (
@@ -380,7 +381,7 @@ class Connection(asyncio.BufferedProtocol):
             calls.append(event)
 
     def _find_method(self, arrived: CallArrived) -> _Method:
-        """The operation that a request names, if it is served; the next call finds it at once."""
+        """Find the operation that a request names, and keep it for the next call."""
         context, security = arrived.context, arrived.security
         found = self._server.registration(context.interface)
         operation = found.interface.find(arrived.opnum) if found is not None else None
@@ -389,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
         token, principal, level = _NOBODY, None, AuthLevel.NONE
         if security is not None:
             identity = security.identity
-            if identity is None:  # a principal that nobody knows
+            if identity is None:  # a principal that could not be looked up
                 raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
             token, principal, level = identity.token, identity.principal, security.effective_level
         assert self.group is not None
@@ -405,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
         return method
 
     def _hold(self, security: SecurityContext, arrived: CallArrived) -> None:
-        """Have a call wait until it is known who calls."""
+        """Keep a call until its principal has been looked up."""
         held = self._held.setdefault(security, [])
         held.append(arrived)
         if len(held) == 1:
@@ -445,7 +446,7 @@ class Connection(asyncio.BufferedProtocol):
             self._answer_later(arrived, waiting, error or task.result())
 
     def _answer_later(self, arrived: CallArrived, waiting: _Waiting, answer: Parameters | Exception) -> None:
-        if self.calls.get(arrived.call_id) is waiting:  # otherwise nobody waits for it any more
+        if self.calls.get(arrived.call_id) is waiting:  # otherwise the call was given up
             del self.calls[arrived.call_id]
             self._answer(arrived, answer)
             self._flush_soon()
@@ -461,7 +462,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(arrived, error)
 
     def _fail(self, arrived: CallArrived, error: Exception) -> None:
-        """Tell the caller what a handler raised, or why its answer cannot be sent."""
+        """Answer with the fault of an exception that a handler raised, or that kept its answer from being sent."""
         machine, call_id = self._machine, arrived.call_id
         assert machine is not None
         if isinstance(error, RpcFault):
@@ -483,5 +484,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _one(handler: Handler, call: Call, requests: Sequence[Any]) -> Sequence[Answer]:
-    """What a handler of single calls answers to the first of several."""
+    """Call a handler of single calls with the first of several requests."""
     return (handler(call, requests[0]),)

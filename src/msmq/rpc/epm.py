@@ -1,8 +1,7 @@
 """The endpoint mapper: on which port an interface is served (C706 appendix L, O; MS-RPCE 2.2.1.2).
 
-An `EndpointMap` is what there is to tell; `serve_endpoint_mapper` opens port 135 for it, where that is allowed and
-free. A *tower* is an address of an interface, one floor for each layer: interface, transfer syntax, protocol, port,
-host.
+An `EndpointMap` lists the endpoints; `serve_endpoint_mapper` opens port 135 for it, where that is allowed and free. A
+*tower* is an address of an interface, one floor for each layer: interface, transfer syntax, protocol, port, host.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ EPM: Final = Interface(
 
 
 def build_tower(interface: Syntax, port: int, address: str) -> bytes:
-    """The tower of ``interface`` over TCP; an address that is not IPv4 has no floor to stand on and is left zero."""
+    """The tower of ``interface`` over TCP. The host floor knows IPv4 only and is zero for any other address."""
     host = ip_address(address) if address else IPv4Address(0)
     packed = host.packed if isinstance(host, IPv4Address) else bytes(4)
     floors = (
@@ -136,7 +135,7 @@ def _u16(value: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TowerTarget:
-    """What a tower says: the interface, and for one over TCP the port and host."""
+    """The contents of a tower: the interface, and for TCP the port and host."""
 
     interface: Syntax
     protocols: tuple[int, ...]
@@ -145,7 +144,7 @@ class TowerTarget:
 
 
 def read_tower(data: bytes) -> TowerTarget:
-    """Take a tower apart."""
+    """Decode a tower."""
     if len(data) < 2:
         raise DecodeError("a tower has no floors")
     floors: list[tuple[bytes, bytes]] = []
@@ -175,7 +174,7 @@ def read_tower(data: bytes) -> TowerTarget:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where an interface is served. An ``address`` of all interfaces is told as the one the client asked at."""
+    """Where an interface is served. An ``address`` of 0.0.0.0 is told as the one at which the client asked."""
 
     interface: Syntax
     port: int
@@ -197,7 +196,7 @@ class EndpointMap:
         self.endpoints.remove(endpoint)
 
     def matching(self, wanted: Syntax) -> list[Endpoint]:
-        """The entries that serve ``wanted``: the same major version, no lower minor one."""
+        """The endpoints that serve ``wanted``: of the same major version and at least its minor one."""
         return [
             endpoint
             for endpoint in self.endpoints
@@ -212,9 +211,9 @@ def _tower(endpoint: Endpoint, local: str) -> Tower:
 
 
 def _selected(endpoints: Sequence[Endpoint], request: EptLookup) -> list[Endpoint]:
-    """What an inquiry asks for (C706 appendix O: 0 all, 1 by interface, 2 by object, 3 by both).
+    """The endpoints that an inquiry asks for (C706 appendix O: 0 all, 1 by interface, 2 by object, 3 by both).
 
-    Nothing is registered for an object here, so those find nothing unless they ask for the null object.
+    Nothing is registered for an object here, so inquiries by object find nothing unless they name the null object.
     """
     found = list(endpoints)
     if request.inquiry_type in (2, 3) and request.object not in (None, NULL_GUID):
@@ -239,7 +238,7 @@ def register_endpoint_mapper(server: RpcServer, endpoints: EndpointMap) -> None:
     def go_on(
         call: Call, handle: bytes, fresh: Sequence[Endpoint], limit: int
     ) -> tuple[bytes, list[Endpoint]]:
-        """The next part of an answer and the handle for the rest; it is null when there is no rest."""
+        """The next part of an answer, and the handle for the rest, which is null if nothing is left."""
         found = fresh if handle == NULL_HANDLE else call.close_handle(handle)
         part, rest = list(found[:limit]), found[limit:]
         return (call.open_handle(rest) if rest and part else NULL_HANDLE), part
@@ -282,7 +281,7 @@ async def serve_endpoint_mapper(
     port: int = ENDPOINT_MAPPER_PORT,
     gate: Gate | None = None,
 ) -> RpcServer | None:
-    """A server of the mapper alone, or None where the port may not be had: then clients must know our port."""
+    """Serve the endpoint mapper alone. Returns None if the port cannot be opened; then clients must know our port."""
     server = RpcServer(config, gate=gate)
     register_endpoint_mapper(server, endpoints)
     register_management(server)

@@ -1,7 +1,7 @@
 """The client's end of a connection, without I/O (C706 9.3, 12.6; MS-RPCE 3.3.2).
 
-``bind`` begins; `Bound` or `BindRefused` ends it, after as many legs as the security provider needs. Then
-``call`` sends a request and gives its number; `ResponseArrived` and `FaultArrived` come in any order. ``alter`` offers
+``bind`` begins; `Bound` or `BindRefused` ends it, after as many legs as the security provider needs. Then ``call``
+sends a request and returns its number; `ResponseArrived` and `FaultArrived` come in any order. ``alter`` offers
 another interface on the same connection and ends like ``bind``. `CLIENT_TABLE` says which PDUs belong where.
 """
 
@@ -79,12 +79,12 @@ _ACTIONS: Final = tuple(
     {int(ptype): action for (where, ptype), action in CLIENT_TABLE.items() if where is state}
     for state in State
 )
-"""The table, state by state."""
+"""`CLIENT_TABLE`, split by state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The last ``bind`` or ``alter`` is answered. ``context_id`` is None when the interface is not served there."""
+    """The answer to the last ``bind`` or ``alter``. ``context_id`` is None if the interface is not served there."""
 
     interface: Syntax
     context_id: int | None
@@ -96,7 +96,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """The server does not want us: the number of a bind_nak or of a fault."""
+    """The server refused the bind. ``reason`` is the number in its bind_nak or fault."""
 
     reason: int
 
@@ -115,7 +115,7 @@ class FaultArrived:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAsked:
-    """The server asks us to close when it suits us."""
+    """The server asks us to close when we can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class ClientConnection(Channel):
         super().__init__(limits)
         self._mine = security
         self._waiting: dict[int, Gathered | None] = {}
-        """Calls, and what has come of their answers, if they come in several fragments."""
+        """Calls under way, with the fragments of their answers so far, or None before the first."""
         self._received = 0
         self._offered: ContextElement | None = None
         self._next_context_id = 0
@@ -148,7 +148,7 @@ class ClientConnection(Channel):
     def bind(
         self, interface: Syntax, transfers: tuple[Syntax, ...] = (NDR,), association_group_id: int = 0
     ) -> None:
-        """Begin. An ``association_group_id`` of another connection lets both share context handles."""
+        """Send the bind. The ``association_group_id`` of another connection lets both share context handles."""
         assert self.state is State.UNBOUND
         token = self._mine.step(None) if self._mine is not None else b""
         self._offered = ContextElement(0, interface, transfers)
@@ -194,7 +194,7 @@ class ClientConnection(Channel):
     # --- calls ------------------------------------------------------------------------------------------
 
     def call(self, context_id: int, opnum: int, stub: bytes, object_uuid: bytes | None = None) -> int:
-        """Send a request; its number is what the answer will carry."""
+        """Send a request. Returns its number, which its answer will carry."""
         assert self.state is State.BOUND or self.state is State.ALTERING
         self._last_call_id = call_id = self._last_call_id + 1 & 0xFFFFFFFF
         self._waiting[call_id] = None
@@ -205,12 +205,12 @@ class ClientConnection(Channel):
         return call_id
 
     def cancel(self, call_id: int) -> None:
-        """Ask for an early answer; there will still be one."""
+        """Ask for an early answer to a call, which is still to be waited for."""
         if call_id in self._waiting:
             self._out.append(build(PduType.CO_CANCEL, call_id, b""))
 
     def orphan(self, call_id: int) -> None:
-        """Give a call up; an answer that comes nevertheless is thrown away."""
+        """Give a call up; an answer that comes nevertheless is dropped."""
         if self._forget(call_id):
             self._out.append(build(PduType.ORPHANED, call_id, b""))
 
@@ -228,7 +228,7 @@ class ClientConnection(Channel):
     # --- input ------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[Event]:
-        """What the bytes mean. Nothing is raised, whatever they are."""
+        """Return the events that the bytes bring about. Never raises."""
         if self.state is State.CLOSED:
             return []
         try:
@@ -298,7 +298,7 @@ class ClientConnection(Channel):
         )
 
     def _next_leg(self, fragment: Fragment) -> bool:
-        """Answer the server's token; gives whether another answer is to come."""
+        """Answer the server's token. Returns whether the server has to answer once more."""
         security = self._mine
         assert security is not None
         if not security.established:
@@ -332,7 +332,7 @@ class ClientConnection(Channel):
         if bool(flags & _FIRST) is (gathered is not None):
             raise DecodeError(f"the fragments of call {call_id} are out of order")
         if gathered is None:
-            if flags & _LAST:  # there is nothing to gather
+            if flags & _LAST:  # an answer of one fragment
                 del self._waiting[call_id]
                 self._events.append(ResponseArrived(call_id, stub))
                 return

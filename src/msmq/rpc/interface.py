@@ -1,4 +1,4 @@
-"""An interface as it is declared once and used on both sides.
+"""Interfaces, declared once and used by server and client.
 
 ::
 
@@ -31,7 +31,7 @@ R = TypeVar("R", bound=Parameters)
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[Q, R]):
-    """One method: its opnum, and what goes in and out. It is equal to itself only."""
+    """One method of an interface: its opnum, its request and its response. Equal only to itself."""
 
     opnum: int
     name: str
@@ -66,12 +66,12 @@ class Interface:
 
 
 class Promise:
-    """An answer that is not there yet. A handler returns it instead of an answer, and gives the answer when it has it.
+    """An answer that is not there yet. A handler returns it instead of an answer, and calls `answer` later.
 
-    When the client gives the call up, or is gone, ``abandoned`` is called instead, once and at once; whatever is
-    answered after that is dropped. ``hurried`` is called when the client asks for an early answer (co_cancel).
+    When the client gives the call up or its connection is lost, ``abandoned`` is called once, and any later answer is
+    dropped. ``hurried`` is called when the client asks for an early answer (co_cancel).
 
-    Many promises may be kept in one moment. Whoever has a large answer to give makes it in :meth:`when_room`, so that a
+    Many promises may become ready at the same moment. Large answers should be made in :meth:`when_room`, so that a
     client which does not read costs no more than what waits for it already.
     """
 
@@ -87,15 +87,15 @@ class Promise:
         self.over = False
 
     def answer(self, answer: Parameters | Exception) -> None:
-        """Give the answer; an exception means what it means when a handler raises it."""
+        """Give the answer; an exception has the effect that raising it in a handler has."""
         assert self._deliver is not None, "who has the answer already returns it"
         if not self.over:
             self.over = True
             self._deliver(answer)
 
     def when_room(self, action: Callable[[], None]) -> None:
-        """Call ``action``, which is to make the answer, once the client has read enough of what it was answered before;
-        never if the promise is over then."""
+        """Call ``action``, which makes the answer, once the client has read enough of its earlier answers. It is not
+        called if the promise is over by then."""
         assert self._when_room is not None, "who has the answer already returns it"
         if not self.over:
             self._when_room(action)
@@ -122,34 +122,35 @@ class Promise:
 
 @dataclass(eq=False, frozen=True, slots=True)
 class Call:
-    """What a handler knows about the call it serves; all calls of an operation by one caller share it."""
+    """What a handler is told about a call. All calls of an operation by one caller on a connection share it."""
 
     interface: Interface
     operation: Operation[Any, Any]
     ndr64: bool
     token: Token
-    """Who calls; anonymous when nobody proved anything."""
+    """The caller; anonymous if the connection is not authenticated."""
     principal: str | None
     """The name under which the caller was authenticated."""
     auth_level: AuthLevel
     group: AssociationGroup
     peer: str
-    """The address the connection comes from."""
+    """The address of the client."""
     local: str
-    """The address of ours that it came to."""
+    """Our address that the client connected to."""
     connection: Hashable
-    """Equal for all calls of one connection, and different for those of any other."""
+    """Equal for all calls of one connection, different for those of any other."""
 
     def open_handle(self, target: Any, rundown: Callable[[Any], None] | None = None) -> bytes:
-        """A context handle for ``target``; ``rundown(target)`` is called if the client goes away with it open."""
+        """Open a context handle for ``target``. ``rundown(target)`` is called if the client goes away with it open."""
         return self.group.handles.open(target, self.interface.syntax, self.token, rundown)
 
     def find_handle(self, handle: bytes) -> Any:
-        """What a handle of this client, interface and user stands for, or a fault of context mismatch."""
+        """Return what a handle of this client, interface and user stands for. Raises a fault of context mismatch if
+        there is none."""
         return self.group.handles.find(handle, self.interface.syntax, self.token)
 
     def close_handle(self, handle: bytes) -> Any:
-        """Like :meth:`find_handle`, and the handle is gone; nothing is run down."""
+        """Like :meth:`find_handle`, but also removes the handle, without running it down."""
         return self.group.handles.close(handle, self.interface.syntax, self.token)
 
 
@@ -158,11 +159,11 @@ Handler = Callable[[Call, Any], Answer]
 
 
 class Together:
-    """A handler of several calls of an operation that one client made one behind the other.
+    """A handler that takes several consecutive calls of an operation by one client.
 
-    ``answer(call, requests)`` answers as many as it likes, from the first on and at least that one, and is called again
-    for the others. An exception among the answers means what it means when a handler raises it; one that is raised
-    answers the first call.
+    ``answer(call, requests)`` answers the first of the requests and as many after it as it likes, and is called again
+    for the others. An exception among the answers has the effect that raising it in a handler has; an exception that
+    is raised answers the first call.
     """
 
     __slots__ = ("answer",)

@@ -1,7 +1,7 @@
-"""Kerberos as a server sees it, on top of pyspnego and the system's Kerberos library (RFC 4121, MS-KILE).
+"""The accepting half of Kerberos, on top of pyspnego and the system's Kerberos library (RFC 4121, MS-KILE).
 
-Whoever has a ticket for any key of the keytab is recognised: clients name a host in more than one way, and all of
-these names have the key of one account. The keytab is read for each caller, so new keys count at once.
+A ticket for any key of the keytab is accepted: clients name a host in more than one way, and all of these names have
+the key of one account. The keytab is read for each caller, so new keys count at once.
 
 RPC uses Kerberos in DCE style: three legs, and the tokens are bare (MS-KILE 3.4.5.1). Some clients, impacket among
 them, put the first token into a frame all the same (RFC 2743 3.1). Windows takes both, MIT Kerberos only what its own
@@ -29,11 +29,11 @@ _WANTED: Final = ContextReq.dce_style | ContextReq.integrity | ContextReq.confid
 
 
 class NoKeysError(MsmqError):
-    """There is no key by which callers could be recognised."""
+    """No key is available to accept callers with."""
 
 
 def acceptor_credential(keytab: Path | None) -> Any:
-    """The keys of a keytab, None for the one that Kerberos finds by itself.
+    """Load the keys of a keytab; None stands for the keytab that Kerberos finds by itself.
 
     Raises:
         NoKeysError: there are none, or they cannot be read.
@@ -55,7 +55,7 @@ def acceptor_credential(keytab: Path | None) -> Any:
 
 
 def _minor(error: Any) -> str:
-    """What the Kerberos library says, without the general words around it."""
+    """The message of the Kerberos library without the general words around it."""
     said = error.get_all_statuses(error.min_code, False)
     return "; ".join(part for part in said if part) or str(error)
 
@@ -75,13 +75,13 @@ class KerberosAcceptor(GSSAPIProxy):
         try:
             return super().step(bare(in_token) if first and in_token else in_token, **options)
         except AttributeError as error:
-            # The library had an error to send to the client, and keeps the reason for later.
+            # The library keeps an error that it wants to send to the client first; raise that instead.
             reason = getattr(self._context, "_last_err", None)
             raise (reason if isinstance(reason, Exception) else error) from None
 
 
 def bare(token: bytes) -> bytes:
-    """An AP-REQ without the frame around it; anything else as it is."""
+    """Take the frame off an AP-REQ; any other token is returned as it is."""
     if token[:1] != bytes((_FRAME,)) or len(token) < 2:
         return token
     at = 2 + (token[1] & 0x7F if token[1] & 0x80 else 0)

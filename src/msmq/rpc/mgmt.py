@@ -40,7 +40,7 @@ class IfIdVector(Struct):
 
 @declare
 class Nothing(Parameters):
-    """An operation without parameters."""
+    """The request of an operation without parameters."""
 
 
 @declare
@@ -98,7 +98,7 @@ MGMT: Final = Interface(
 
 
 def register_management(server: RpcServer, principal: str = "", minimum: AuthLevel = AuthLevel.NONE) -> None:
-    """Serve the interface on ``server``; ``principal`` is the name of the service for Kerberos."""
+    """Serve the management interface on ``server``; ``principal`` is the Kerberos name of the service."""
 
     async def inq_if_ids(call: Call, request: Nothing) -> InqIfIdsReply:
         found: list[IfId | None] = [IfId(*interface.syntax) for interface in server.interfaces]

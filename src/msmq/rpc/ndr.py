@@ -16,18 +16,17 @@ How it looks. A structure and the parameters of an operation are classes whose f
         dw_request_id: u32
 
 `Parameters` are what one direction of a call carries: the [in] parameters, or the [out] ones with the return value
-last. Their ``decode(stub, ndr64)`` gives the value and where it ended, ``encode(ndr64)`` the stub. A top-level
-reference pointer has no bytes of its own, so ``[in] GUID *p`` is declared as ``guid`` and ``[out] X **pp`` as
-``Unique(X)``.
+last. Their ``decode(stub, ndr64)`` returns the value and the offset of its end, ``encode(ndr64)`` the stub. A
+top-level reference pointer has no bytes of its own, so ``[in] GUID *p`` is declared as ``guid`` and ``[out] X **pp``
+as ``Unique(X)``.
 
 What is checked. Every count against the bytes that remain before anything is read for it, all counts together and
 the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_is`` and ``switch_is`` against the
 field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
 
-How it works. Members of a fixed size that lie one behind the other are a `msmq.rpc.ndr_runs.Run`, which one ``struct``
-reads and writes.
-Most parameters are one run and nothing else, and need no reader or writer. Any other type reads by calling ``assign``
-with its value: at once, or, behind a pointer, when the pointee's turn comes. ``scope`` is the structure the field
+How it works. Consecutive members of a fixed size are a `msmq.rpc.ndr_runs.Run`, which one ``struct`` reads and writes.
+Most parameters are one run and nothing else, and need no reader or writer. Any other type passes the value it has read
+to ``assign``: at once, or, behind a pointer, when the pointee's turn comes. ``scope`` is the structure the field
 stands in, which is where ``size_is`` looks.
 """
 
@@ -132,7 +131,8 @@ class Ref(Unique):
 
 
 class Full(Unique):
-    """``[ptr]``: as unique, but two pointers with one referent id share their pointee. We never write such a pair."""
+    """``[ptr]``: like `Unique`, but pointers with the same referent id share their pointee. We never write such
+    pointers."""
 
     def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
         if not referent_id:
@@ -153,7 +153,7 @@ class Full(Unique):
 
 
 Count = str | Callable[[Any], int]
-"""Where a count is declared: a field beside the array, or an expression of the structure."""
+"""Where the count of an array is declared: the name of a field beside it, or a function of its structure."""
 
 
 def _declared(scope: Any, count: Count) -> int:
@@ -161,9 +161,10 @@ def _declared(scope: Any, count: Count) -> int:
 
 
 class Array(NdrType):
-    """``[size_is(...)] T a[]``: a count, then so many elements. ``length_is`` makes it varying too.
+    """``[size_is(...)] T a[]``: a count, then as many elements. ``length_is`` makes it varying too.
 
-    ``announced`` is for a size_is that names a parameter of the other direction: it is written and not compared.
+    ``announced`` names the parameter of the other direction that a size_is refers to: the count is written from it and
+    not compared when read.
     """
 
     conformant = True
@@ -191,7 +192,7 @@ class Array(NdrType):
         self.read_behind(reader, scope, assign, reader.count())
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int) -> None:
-        """The rest of the array, of which the count was read already."""
+        """Read the rest of the array, whose count was read already."""
         count, size_is = maximum, self.size_is
         if self.length_is is not None:
             offset, count = reader.count(), reader.count()
@@ -212,7 +213,7 @@ class Array(NdrType):
             if expected != count:
                 raise DecodeError(f"array holds {count} elements where {expected} are declared")
 
-        reader.checks.append(check)  # what is declared may stand behind the array
+        reader.checks.append(check)  # the field with the count may stand behind the array
 
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         reader.claim(count, self.of.minimum(reader.ndr64))
@@ -231,7 +232,7 @@ class Array(NdrType):
         self.write_behind(writer, value, scope)
 
     def conformance(self, value: Any, scope: Any) -> int:
-        """The count before the array; what is declared beside it must agree."""
+        """The count to write before the array. Raises EncodeError if it differs from what is declared."""
         maximum = count = len(value)
         size_is = self.size_is
         if size_is is not None:
@@ -258,7 +259,7 @@ class Array(NdrType):
 
 
 class Octets(Array):
-    """``[size_is(...)] byte a[]`` as bytes."""
+    """``[size_is(...)] byte a[]``, kept as bytes."""
 
     def __init__(
         self, *, size_is: Count | None = None, length_is: Count | None = None, max_count: int | None = None
@@ -275,9 +276,9 @@ class Octets(Array):
 class Union(NdrType):
     """``[switch_is(...)] union``: a discriminant that repeats the field it is switched by, then one arm.
 
-    ``arms`` maps discriminants to types; None is an empty arm. The value is that of the arm. In NDR the arm lies
-    where its own alignment has it; NDR64 aligns discriminant and arm to the widest arm (MS-RPCE 2.2.5.3.4.4), with
-    the same padding that ends a structure there.
+    ``arms`` maps discriminants to types; None is an empty arm. The value is that of the arm. In NDR the arm has its
+    own alignment; NDR64 aligns discriminant and arm to the widest arm (MS-RPCE 2.2.5.3.4.4), with the same padding
+    that ends a structure there.
     """
 
     def __init__(self, tag: Any, arms: Mapping[int, Any], *, switch_is: Count) -> None:
@@ -334,7 +335,7 @@ class Struct:
 
 
 class StructType(NdrType):
-    """How a declared structure lies in the stream."""
+    """The NDR type of a declared structure."""
 
     def __init__(self, cls: type[Struct]) -> None:
         self.cls = cls
@@ -349,7 +350,7 @@ class StructType(NdrType):
         )
         names, kinds = zip(*self.members, strict=True) if self.members else ((), ())
         self._run: Run | None = None
-        """All of it, padding included, if it is one run."""
+        """The whole structure with its padding, if it is one run."""
         if kinds and all(isinstance(kind, Scalar | Pointer) for kind in kinds):
             self._run = Run(names, kinds, self._alignments)
             self.flat = self._read_flat
@@ -392,7 +393,7 @@ class StructType(NdrType):
         self.write_behind(writer, value, scope)
 
     def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        """The rest of the structure, when the count of its array was written already."""
+        """Write the rest of the structure, whose array count was written already."""
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
         if self._run is not None:
@@ -414,22 +415,23 @@ class StructType(NdrType):
 
 
 def _inside(kind: NdrType) -> NdrType:
-    """The part of a member that lies inside its structure: the count of an array stands before the structure."""
+    """The type of a member that lies inside its structure. Of an array these are the elements: its count comes before
+    the structure."""
     return kind.of if isinstance(kind, Array) else kind
 
 
 class Parameters:
-    """Base of what one direction of a call carries."""
+    """Base of the parameters that one direction of a call carries."""
 
     __slots__ = ()
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
     STEPS: ClassVar[tuple[Run | Member, ...]] = ()
     FLAT: ClassVar[Run | None] = None
-    """The only step, if it points to nothing."""
+    """The only run, if the parameters are one run without pointers."""
 
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
-        """The parameters and where in ``stub`` they end."""
+        """Read the parameters. Returns them and the offset of their end in ``stub``."""
         value, flat = object.__new__(cls), cls.FLAT
         if flat is not None:
             return value, flat.read_only(stub, value, ndr64)
@@ -477,7 +479,7 @@ def declare(plain: type[T]) -> type[T]:
 
 
 def type_of(declaration: Any) -> NdrType:
-    """The type a field, an element or a pointee is declared with."""
+    """The NDR type of a declared field, element or pointee."""
     if isinstance(declaration, NdrType):
         return declaration
     if isinstance(declaration, type) and issubclass(declaration, Struct):

@@ -1,8 +1,8 @@
-"""Members that lie one behind the other, read and written by one ``struct`` (C706 14.3).
+"""Consecutive members of a fixed size, read and written by one ``struct`` (C706 14.3).
 
-A `Run` is made once for each declaration, and its functions with it: one assignment fills all of its members, as
-`msmq.wire.declare` has it. Pointers are members like others, of which the referent id is read; what they point to comes
-when its turn comes. Anything that is no run is a `Member`.
+A `Run` generates its functions once for each declaration: one assignment fills all of its members, as in
+`msmq.wire.declare`. A pointer is a member like any other, of which the run reads the referent id; the pointee is read
+when its turn comes. A member that does not fit into a run is a `Member`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from msmq.wire.ndr import NdrWriter
 
 
 class Pointer(NdrType):
-    """A type that is a referent id in its place."""
+    """A type that stands in its place as a referent id."""
 
     def code(self, ndr64: bool) -> str:
-        """How ``struct`` writes the referent id."""
+        """The ``struct`` code of the referent id."""
         return "Q" if ndr64 else "I"
 
     def alignment(self, ndr64: bool) -> int:
@@ -31,11 +31,11 @@ class Pointer(NdrType):
         return self.alignment(ndr64)
 
     def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
-        """Have the pointee read when its turn comes."""
+        """Schedule the reading of the pointee."""
         raise NotImplementedError
 
     def refer(self, writer: NdrWriter, value: Any, scope: Any) -> int:
-        """Have the pointee written when its turn comes; gives its referent id."""
+        """Schedule the writing of the pointee. Returns its referent id."""
         raise NotImplementedError
 
 
@@ -73,17 +73,17 @@ def get(scope):
 
 
 class Run:
-    """Members of a fixed size, pointers among them, that lie one behind the other."""
+    """Consecutive members of a fixed size, pointers included."""
 
     read: Callable[[Decoder, Any], None]
-    """Fills the members of a structure."""
+    """Read the members of a structure."""
     read_only: Callable[[bytes, Any, bool], int]
-    """The same for a stub that has nothing else in it; gives where it ends."""
+    """Read a stub that holds nothing else. Returns the end of the members."""
 
     def __init__(
         self, names: Sequence[str], kinds: Sequence[Scalar | Pointer], alignments: Sequence[int] = (1, 1)
     ) -> None:
-        """``alignments``: those of the structure, in NDR and NDR64, when they are all of it."""
+        """``alignments`` are those of the structure, in NDR and NDR64, if the members are all of it."""
         self._forms = tuple(forms(tuple(kinds), ndr64, alignments[ndr64]) for ndr64 in (False, True))
         self._first = tuple(each[0] for each in self._forms)
         scalars = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Scalar)]
@@ -124,7 +124,7 @@ class Run:
         writer.values(self._forms[ndr64], values)
 
     def write_only(self, scope: Any, ndr64: bool) -> bytes:
-        """The bytes of a stub that has nothing else in it."""
+        """Write a stub that holds nothing else."""
         values = self._get(scope)
         for place, objection in self._write_checks[ndr64]:
             if (wrong := objection(values[place])) is not None:
@@ -136,7 +136,7 @@ class Run:
 
 
 class Member:
-    """A member of any other type."""
+    """A member that does not fit into a run."""
 
     def __init__(self, name: str, kind: NdrType) -> None:
         self.name, self.kind = name, kind
@@ -149,8 +149,8 @@ class Member:
 
 
 def steps_of(members: Sequence[tuple[str, NdrType]], *, apart: bool) -> tuple[Run | Member, ...]:
-    """How to read and write members, one after the other. ``apart``: what one of them points to comes before the next
-    one, and not behind all of them."""
+    """Divide members into runs and single members. With ``apart``, the pointee of a pointer comes directly behind it
+    instead of behind all members."""
     steps: list[Run | Member] = []
     names: list[str] = []
     kinds: list[Scalar | Pointer] = []

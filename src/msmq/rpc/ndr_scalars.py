@@ -1,7 +1,7 @@
 """The simple types of NDR and NDR64: numbers, identifiers, handles, strings (C706 14.2, 14.3; MS-RPCE 2.2.4, 2.2.5),
 and types that bring their own functions.
 
-`NdrType` is what they and the types of `msmq.rpc.ndr`, which holds the rest and the account of it all, have in common.
+`NdrType` is their base and that of the other types, in `msmq.rpc.ndr`, which explains how all of them work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NULL_HANDLE: Final = bytes(CONTEXT_HANDLE_SIZE)
 
 
 class Decoder(NdrReader):
-    """A reader that remembers full pointers and what is to be compared at the end."""
+    """A reader that remembers the full pointers read so far, and the checks to make at the end."""
 
     def __init__(self, data: bytes, ndr64: bool = False) -> None:
         NdrReader.__init__(self, data, ndr64)
@@ -30,7 +30,7 @@ class Decoder(NdrReader):
 
 
 class Referent:
-    """What a full pointer points to, and the fields that wait for it."""
+    """The pointee of a full pointer, and the fields that wait for it."""
 
     __slots__ = ("kind", "known", "value", "waiting")
 
@@ -47,18 +47,18 @@ class Referent:
 
 
 class NdrType:
-    """How a value lies in the stream."""
+    """How values of a type are read and written."""
 
     conformant: ClassVar[bool] = False
-    """Whether its count stands before the structure that ends with it."""
+    """Whether a count of this type comes before the structure that ends with it."""
     flat: Callable[[Decoder], Any] | None = None
-    """Reads a structure that has no parts of a size that depends, and gives it; such are read without further ado."""
+    """Reads and returns a structure of a fixed size directly, or None for a type that is read by `read`."""
 
     def alignment(self, ndr64: bool) -> int:
         raise NotImplementedError
 
     def minimum(self, ndr64: bool) -> int:
-        """The fewest bytes a value takes, by which a count is judged; one when it depends."""
+        """The fewest bytes a value takes, or 1 if that varies. Counts are checked against it."""
         return 1
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
@@ -69,17 +69,17 @@ class NdrType:
 
 
 class Scalar(NdrType):
-    """A value that has a fixed size and points to nothing: ``struct`` reads and writes it."""
+    """A value of a fixed size without pointers, read and written by ``struct``."""
 
     def code(self, ndr64: bool) -> str:
         raise NotImplementedError
 
     def objection(self, value: Any) -> str | None:
-        """What is wrong with a value, beyond what ``struct`` finds."""
+        """What is wrong with a value, beyond what ``struct`` itself rejects; None if nothing is."""
         return None
 
     def doubtful(self, ndr64: bool, reading: bool) -> bool:
-        """Whether ``struct`` reads, or writes, values that there is an `objection` to."""
+        """Whether ``struct`` accepts values, when reading or when writing, that have an `objection`."""
         return False
 
     def alignment(self, ndr64: bool) -> int:
@@ -101,7 +101,7 @@ class Scalar(NdrType):
 
 
 class Coded(Protocol):
-    """What lies in the stream as ``struct`` writes it."""
+    """Anything that has a ``struct`` code."""
 
     def code(self, ndr64: bool) -> str: ...
 
@@ -110,8 +110,8 @@ class Coded(Protocol):
 
 @cache
 def forms(scalars: tuple[Coded, ...], ndr64: bool, structure: int = 1) -> tuple[struct.Struct, ...]:
-    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at. They may be a
-    whole ``structure`` of this alignment, with the padding around it."""
+    """The ``struct`` for consecutive values, one for each offset modulo 8 at which they may begin. If the values are a
+    whole structure, ``structure`` is its alignment, and its padding is included."""
     found = []
     for start in range(8):
         offset = start + -start % structure
@@ -167,7 +167,7 @@ class _Octets(Scalar):
         return None if fits else f"{self.size} bytes are needed here"
 
     def doubtful(self, ndr64: bool, reading: bool) -> bool:
-        return not reading  # writing, ``struct`` pads and cuts
+        return not reading  # when writing, ``struct`` pads and cuts
 
     def alignment(self, ndr64: bool) -> int:
         return self.align

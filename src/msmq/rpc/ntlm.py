@@ -1,13 +1,12 @@
-"""NTLM as a server sees it (MS-NLMP 3.2.5), on top of pyspnego.
+"""The accepting half of NTLM (MS-NLMP 3.2.5), on top of pyspnego.
 
 pyspnego's own acceptor takes the client's response apart, writes it anew and computes the proof over that. A client
 whose bytes differ from what pyspnego would have written is turned away, although its proof is right. Here the proof
 and the MIC are computed over the bytes that came. Passwords are asked of an `AccountSource` instead of a file that an
 environment variable names, and only NTLMv2 with extended session security is accepted.
 
-Its CHALLENGE has the Version field only for clients that ask for one; by MS-NLMP 2.2.1.2 the field is always there, and
-zero for the others. It also gives back every flag that came; here the flags are those of the client that this server
-supports.
+Its CHALLENGE has the Version field only for clients that ask for one; by MS-NLMP 2.2.1.2 the field is always there,
+and zero for the others. It also returns every flag that the client sent; here only those that this server supports.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _NO_VERSION: Final = Version(revision=0)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Someone with a password, as authentication needs it."""
+    """A user with a password, as NTLM needs it."""
 
     name: str
     nt_hash: bytes
@@ -61,21 +60,21 @@ class Account:
 
 
 class AccountSource(Protocol):
-    """Where accounts come from."""
+    """A source of accounts."""
 
     def find(self, name: str) -> Account | None:
-        """The account of this name, in either case; None if there is none."""
+        """Return the account of this name in either case, or None."""
 
 
 def nt_hash_of(password: str) -> bytes:
-    """NTOWFv1 (MS-NLMP 3.3.1): what NTLM derives everything from."""
+    """NTOWFv1 (MS-NLMP 3.3.1), from which NTLM derives all keys."""
     from spnego._ntlm_raw.crypto import ntowfv1
 
     return bytes(ntowfv1(password))
 
 
 class NtlmAcceptor(NTLMProxy):
-    """The accepting half of NTLM. ``account`` is who was proven, once ``complete``."""
+    """The accepting half of NTLM. Once ``complete``, ``account`` is the user who was proven."""
 
     def __init__(self, accounts: AccountSource) -> None:
         # The base class insists on a credential file for accepting, and on any credential for initiating.
@@ -87,7 +86,7 @@ class NtlmAcceptor(NTLMProxy):
         self._sent_challenge = b""
         self.account: Account | None = None
         self.claimed = ""
-        """Who the client says it is."""
+        """The user name that the client claims."""
 
     @property
     def client_principal(self) -> str | None:
@@ -98,11 +97,11 @@ class NtlmAcceptor(NTLMProxy):
 
     @property
     def _requires_mech_list_mic(self) -> bool:
-        # SPNEGO asks. A client that cannot sign could not check ours, and one that can sends its own first.
+        # SPNEGO asks this. A client that cannot sign could not check our MIC, and one that can sends its own first.
         return False
 
     def _step_accept_negotiate(self, token: bytes) -> bytes:
-        """Choose a challenge (3.2.5.1.1)."""
+        """Make the CHALLENGE (3.2.5.1.1)."""
         negotiate = Negotiate.unpack(token)
         flags = negotiate.flags & _SUPPORTED | _ALWAYS
         if flags & _F.unicode:
@@ -121,7 +120,7 @@ class NtlmAcceptor(NTLMProxy):
             info,
             Version.get_current() if flags & _F.version else _NO_VERSION,
         )
-        challenge.flags = flags  # a Version that is given sets its flag
+        challenge.flags = flags  # Challenge sets the flag of a Version that is given
         self._temp_negotiate, self._temp_challenge = negotiate, challenge
         self._received_negotiate, self._sent_challenge = token, challenge.pack()
         return self._sent_challenge
@@ -135,7 +134,7 @@ class NtlmAcceptor(NTLMProxy):
         user, domain = auth.user_name or "", auth.domain_name or ""
         self.claimed = user
         account = self._accounts.find(user)
-        # Someone unknown takes as long as someone known with the wrong password.
+        # An unknown user takes as long as a known one with the wrong password.
         nt_hash = account.nt_hash if account is not None else secrets.token_bytes(16)
         response_key = _hmac_md5(nt_hash, (user.upper() + domain).encode("utf-16-le", "surrogatepass"))
         proof = _hmac_md5(response_key, self._temp_challenge.server_challenge + response[_PROOF_SIZE:])
@@ -154,8 +153,8 @@ class NtlmAcceptor(NTLMProxy):
         self._complete = True
 
     def _check_mic(self, token: bytes, offset: int, response: bytes, session_key: bytes) -> None:
-        """The client says under its proof whether its message has a MIC, so nobody can take it away. It stands behind
-        the Version, or in its place where a client leaves that out."""
+        """Check the MIC if there is one. The client states under its proof whether there is, so nobody can remove it.
+        It stands behind the Version, or in its place if the client leaves that out."""
         pairs = NTClientChallengeV2.unpack(response[_PROOF_SIZE:]).av_pairs
         if not pairs.get(AvId.flags, 0) & AvFlags.mic:
             return

@@ -1,11 +1,11 @@
 """The protocol data units of connection-oriented RPC, version 5 (C706 12.6, MS-RPCE 2.2.2).
 
-Every PDU is the same three things: a common header, a body that depends on its type, and, when the connection is
+Every PDU has the same three parts: a common header, a body that depends on its type, and, when the connection is
 authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `read_fragment` cuts a
 `Fragment` off a stream, and the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
 
-Integers are little-endian. A peer may announce another representation in its header; nobody who speaks these
-interfaces does, and we refuse it: the alternative is a second reader that only fuzzers would ever run.
+Integers are little-endian. A peer may announce another representation in its header; no client of these interfaces
+does, and we refuse it: otherwise there would be a second reader that only fuzzers run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ VERSION: Final = 5
 LITTLE_ENDIAN: Final = b"\x10\x00\x00\x00"
 """Little-endian integers, ASCII characters, IEEE floats (C706 14.1)."""
 MIN_FRAGMENT: Final = 1432
-"""What every implementation must be able to receive (MustRecvFragSize, C706 12.6.3.3)."""
+"""The size of fragments that every implementation must accept (MustRecvFragSize, C706 12.6.3.3)."""
 SMALLEST_AGREED: Final = 2_048
-"""Windows agrees on no less, whatever a client asks for, and so do we."""
+"""The smallest fragment size ever agreed on, whatever a client asks for, as in Windows."""
 MAX_FRAGMENT: Final = 65_535
 MAX_CONTEXTS: Final = 32
 MAX_TRANSFER_SYNTAXES: Final = 16
 
 
 class PduType(IntEnum):
-    """What a PDU is (C706 12.6.4, MS-RPCE 2.2.2.10 for AUTH3)."""
+    """The type of a PDU (C706 12.6.4, MS-RPCE 2.2.2.10 for AUTH3)."""
 
     REQUEST = 0
     RESPONSE = 2
@@ -48,13 +48,13 @@ class PduType(IntEnum):
 
 
 class PduFlags(IntEnum):
-    """pfc_flags (C706 12.6.3.1, MS-RPCE 2.2.2.3). Together they are plain numbers: every PDU asks for some of them,
-    and an enumeration that knows combinations costs more than the rest of its header."""
+    """pfc_flags (C706 12.6.3.1, MS-RPCE 2.2.2.3). Combinations are plain integers: every PDU tests some, and an
+    IntFlag would cost more than the rest of its header."""
 
     FIRST_FRAG = 0x01
     LAST_FRAG = 0x02
     SUPPORT_HEADER_SIGN = 0x04
-    """In bind and alter_context and their answers; elsewhere the bit says that a cancel is pending."""
+    """Only in bind, alter_context and their answers; elsewhere the bit says that a cancel is pending."""
     CONC_MPX = 0x10
     DID_NOT_EXECUTE = 0x20
     MAYBE = 0x40
@@ -158,7 +158,7 @@ class Syntax(NamedTuple):
 
 
 class Fragment:
-    """One whole PDU. Its lengths agree with each other; what it holds is cut out when somebody asks for it."""
+    """One whole PDU whose lengths have been checked. Its parts are cut out on demand."""
 
     __slots__ = ("call_id", "flags", "ptype", "raw", "verifier")
 
@@ -168,7 +168,7 @@ class Fragment:
         self.flags = flags
         self.call_id = call_id
         self.verifier = verifier
-        """Where the `SecTrailer` begins; where the PDU ends if it has none."""
+        """Where the `SecTrailer` begins; the end of the PDU if it has none."""
 
     @property
     def header(self) -> CommonHeader:
@@ -176,7 +176,7 @@ class Fragment:
 
     @property
     def body(self) -> bytes:
-        """What lies between the header and the verifier; the padding before the verifier is still there."""
+        """The bytes between the header and the verifier, including the padding before the verifier."""
         return self.raw[CommonHeader.SIZE : self.verifier]
 
     @property
@@ -189,23 +189,23 @@ class Fragment:
 
 
 pack_front: Final = struct.Struct(f"<BBBB{len(LITTLE_ENDIAN)}sHHIIHH").pack
-"""Everything in front of the stub of a request or a response, which have the same form: the fields of `CommonHeader`,
-then those of `Request` or, with the last two as one number, of `Response`."""
+"""Packs everything in front of the stub of a request or response, which have the same form: the fields of
+`CommonHeader`, then those of `Request`, or of `Response` with its last two as one number."""
 _read_header: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int, int, int]]] = struct.Struct(
     "<BBBBB3xHHI"
 ).unpack_from
 read_trailer: Final[Callable[[bytes, int], tuple[int, int, int, int]]] = struct.Struct("<BBBxI").unpack_from
-"""The fields of a `SecTrailer` that mean something: provider, level, length of the padding, security context."""
+"""Reads the used fields of a `SecTrailer`: provider, level, length of the padding, security context."""
 _read_request: Final[Callable[[bytes, int], tuple[int, int]]] = struct.Struct("<4xHH").unpack_from
 _PADDING_PLACE: Final = 2
-"""Where a `SecTrailer` tells the length of the padding before it."""
+"""The offset in a `SecTrailer` of the length of the padding before it."""
 
 
 def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | None:
-    """The PDU that begins at ``offset``, or None when it is not whole yet.
+    """Return the PDU that begins at ``offset``, or None if it is not complete yet.
 
-    Another version, another byte order and impossible lengths are refused, and so is, at its header already, a PDU
-    longer than ``max_fragment``.
+    Raises DecodeError for another version, another byte order or impossible lengths, and as soon as the header is
+    there for a PDU longer than ``max_fragment``.
     """
     if len(data) - offset < CommonHeader.SIZE:
         return None
@@ -232,7 +232,7 @@ def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | Non
 
 
 class BadFragmentError(DecodeError):
-    """A PDU cannot be taken apart; its kind and its call say whom to tell."""
+    """A PDU cannot be decoded. Its type and call say how to tell the sender."""
 
     def __init__(self, ptype: int, call_id: int, reason: str) -> None:
         super().__init__(reason)
@@ -244,7 +244,7 @@ def build(
     ptype: PduType, call_id: int, body: bytes, *, flags: int = WHOLE, trailer: SecTrailer | None = None,
     token: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """A PDU whose verifier, if there is one, is a token of a handshake: it covers nothing."""
+    """Build a PDU without a stub. Its verifier, if there is one, is a token of a handshake and protects nothing."""
     behind = b""
     if trailer is not None:
         trailer.auth_pad_length = -len(body) % 4
@@ -278,7 +278,7 @@ class _ContextHead(Wire):
 
 @wire("C706 12.6.4.3", size=12)
 class Bind(Wire):
-    """bind and alter_context, which look alike."""
+    """The body of bind and alter_context."""
 
     max_xmit_frag: u16 = 0
     max_recv_frag: u16 = 0
@@ -322,7 +322,7 @@ NO_SYNTAX: Final = Syntax(bytes(16), 0, 0)
 
 
 class ContextAnswer(NamedTuple):
-    """What became of an offered context (p_result_t, C706 12.6.3.1).
+    """The answer to an offered context (p_result_t, C706 12.6.3.1).
 
     In a negotiate_ack the reason is the mask of features that both sides have (MS-RPCE 2.2.2.14).
     """
@@ -340,7 +340,7 @@ class _ResultHead(Wire):
 
 @wire("C706 12.6.4.4", size=8)
 class BindAck(Wire):
-    """bind_ack and alter_context_resp."""
+    """The body of bind_ack and alter_context_resp."""
 
     max_xmit_frag: u16 = 0
     max_recv_frag: u16 = 0
@@ -356,7 +356,7 @@ class BindAck(Wire):
             raise DecodeError("the secondary address is missing", cls.SIZE)
         length = int.from_bytes(body[cls.SIZE : cls.SIZE + 2], "little")
         end = cls.SIZE + 2 + length
-        # Counted from the start of the PDU, whose header of 16 bytes changes nothing about it.
+        # Alignment counts from the start of the PDU; the header of 16 bytes makes no difference.
         offset = rounded_up(end)
         if len(body) < offset + 4:
             raise DecodeError("the result list is missing", cls.SIZE)
@@ -382,7 +382,7 @@ class BindAck(Wire):
 
 @wire("C706 12.6.4.5", size=2)
 class BindNak(Wire):
-    """The refusal; it names the version that is spoken here and ends in padding."""
+    """The body of a bind_nak, which names our version and ends in padding."""
 
     provider_reject_reason: u16 = 0
 
@@ -415,8 +415,8 @@ assert Request.SIZE == Response.SIZE
 
 
 def read_request(fragment: Fragment) -> tuple[int, int, bytes | None, int]:
-    """The presentation context, the opnum and the object of a request, and where in the PDU its stub begins. The hint
-    is not believed, so it is not read."""
+    """Return the presentation context, the opnum and the object of a request, and the offset of its stub. The
+    allocation hint is not trusted and therefore not read."""
     raw, start, target = fragment.raw, STUB_START, None
     if fragment.flags & _OBJECT_UUID:
         start += 16

@@ -1,4 +1,4 @@
-"""The port of remote read: 2103, and 11 more as often as it is taken (MS-MQRR 3.1.4.1, MS-MQMQ 1.9)."""
+"""The port of remote read: 2103, or the next free one in steps of 11 (MS-MQRR 3.1.4.1, MS-MQMQ 1.9)."""
 
 from __future__ import annotations
 

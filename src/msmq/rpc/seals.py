@@ -1,9 +1,9 @@
 """What protects the fragments of a connection once its handshake is over (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
-A seal signs and, at the privacy level, encrypts; it is made once for a security context and keeps its ciphers and keyed
-hashes, so that a fragment costs the cryptography and little else. A protected PDU is a front, the stub, a trailer of
-`TRAILER_SIZE` bytes and the signature. `NtlmSeal` does what MS-NLMP 3.4 says with OpenSSL.
-`GssSeal` leaves it to the Kerberos library, which keeps its own keys.
+A seal signs and, at the privacy level, encrypts. It is made once for a security context and keeps its ciphers and
+keyed hashes, so that a fragment costs little more than the cryptography. A protected PDU is a front, the stub, a
+trailer of `TRAILER_SIZE` bytes and the signature. `NtlmSeal` implements MS-NLMP 3.4 with OpenSSL. `GssSeal` leaves it
+to the Kerberos library, which keeps its own keys.
 
 What a signature covers: the whole PDU when headers are signed, else the stub with its padding. NTLM with extended
 session security always covers the whole PDU; Kerberos does when both sides announced header signing.
@@ -22,37 +22,38 @@ from spnego._ntlm_raw.messages import NegotiateFlags
 from spnego.iov import BufferType
 
 KERBEROS_MIC_SIZE: Final = 28
-"""Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
+"""The size of a MIC with the AES-SHA1 types, which Windows issues: header of 16 and checksum of 12 (RFC 4121
+4.2.6.1)."""
 TRAILER_SIZE: Final = 8
-"""Of a `msmq.rpc.pdu.SecTrailer`."""
+"""The size of a `msmq.rpc.pdu.SecTrailer`."""
 _NTLM_VERSION: Final = b"\1\0\0\0"
 
 
 class WrongSignatureError(Exception):
-    """Something was changed on the way."""
+    """A PDU was changed on its way."""
 
 
 class Seal(Protocol):
-    """Protects and opens whole PDUs."""
+    """Protects whole PDUs and opens protected ones."""
 
     @property
     def signature_size(self) -> int: ...
 
     def protect(self, front: bytes, stub: bytes, trailer: bytes) -> bytes:
-        """The whole PDU, with the signature behind it."""
+        """Return the whole PDU, followed by its signature."""
 
     def unprotect(self, pdu: bytes, start: int, end: int) -> bytes:
-        """The stub of a PDU, in which it lies from ``start`` to ``end``, as it was before `protect`; any exception if
+        """Return the original stub of a PDU, in which it lies from ``start`` to ``end``. Raises any exception if
         something was changed."""
 
 
 class _NtlmDirection:
-    """One of the two directions of NTLM: its cipher, its keyed hash, and the number of the next message."""
+    """One direction of NTLM: its cipher, its keyed hash, and the number of the next message."""
 
     def __init__(self, context: NTLMProxy, direction: str) -> None:
         self.cipher = getattr(context, f"_handle_{direction}")._handle.update
         self._keyed = HMAC(getattr(context, f"_sign_key_{direction}"), MD5()).copy  # what NTLM has
-        # SPNEGO may have signed its list of mechanisms already. Asking for the number counts it.
+        # SPNEGO may have signed its list of mechanisms already. Reading the number increments it, so it is read once.
         self._number = int(getattr(context, f"_seq_num_{direction}"))
         self._exchanged = bool(context._context_attr & NegotiateFlags.key_exch)
 
@@ -68,7 +69,7 @@ class _NtlmDirection:
 
 
 class NtlmSeal:
-    """NTLM with extended session security."""
+    """The seal of NTLM with extended session security."""
 
     signature_size = 16
 
@@ -84,7 +85,7 @@ class NtlmSeal:
         clear = b"".join((front, stub, trailer))
         if not self._secret:
             return clear + self._sign(clear)
-        sealed = self._encrypt(stub)  # before the signature is: both use up the same cipher
+        sealed = self._encrypt(stub)  # before the signature, which uses the same cipher
         return b"".join((front, sealed, trailer, self._sign(clear)))
 
     def unprotect(self, pdu: bytes, start: int, end: int) -> bytes:
@@ -100,7 +101,7 @@ class NtlmSeal:
 
 
 class GssSeal:
-    """Kerberos, by the system's library."""
+    """The seal of Kerberos, by the system's library."""
 
     def __init__(self, context: ContextProxy, *, secret: bool, header_signing: bool) -> None:
         self._context = context

@@ -1,13 +1,13 @@
 """Security contexts of a connection: who the peer is, and what protects the fragments (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
-A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake; then its ``seal``, which
-`msmq.rpc.seals` makes of what was agreed, protects fragments and opens them.
+A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` does the handshake; then its ``seal``
+(`msmq.rpc.seals`) protects fragments and opens them.
 
 On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
 extra is installed, SPNEGO over either. On the client `Credentials` do.
 
-A local account is known when the handshake ends. A ticket proves a principal only, and who that is may have to be asked
-of a directory: nobody waits for it in the handshake, `SecurityContext.look_up` waits when the first call comes.
+A local account is known when the handshake ends. A ticket proves only a principal, which may have to be looked up in a
+directory: the handshake does not wait for that, `SecurityContext.look_up` does when the first call comes.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from msmq.rpc.pdu import AuthLevel, AuthType, SecTrailer
 from msmq.rpc.seals import GssSeal, NtlmSeal, Seal
 from msmq.security.access import Token
 
-# At its debug level pyspnego writes whole tokens, and a token of NTLM is enough to guess a password at leisure.
+# At its debug level pyspnego logs whole tokens, and a token of NTLM is enough to guess a password offline.
 logging.getLogger("spnego").setLevel(logging.INFO)
 
 MAX_LEGS: Final = 8
 ACCEPTED_LEVELS: Final = (AuthLevel.CONNECT, AuthLevel.PKT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY)
-"""CALL is for connectionless RPC only."""
+"""The levels we accept. CALL is for connectionless RPC only."""
 
 PROTOCOLS: Final = {AuthType.NTLM: "ntlm", AuthType.NEGOTIATE: "negotiate", AuthType.KERBEROS: "kerberos"}
 
 
 class AuthenticationError(MsmqError):
-    """The peer did not prove who it is, or broke a message that was protected."""
+    """Authentication of the peer failed, or the protection of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who was proven: the name the provider gave, and the token for access checks."""
+    """An authenticated caller: the name the provider gave, and the token for access checks."""
 
     principal: str
     token: Token
@@ -65,7 +65,7 @@ class SecurityContext:
         context_id: int,
         authentication: Authentication | None = None,
     ) -> None:
-        """``authentication`` knows the callers, on a server."""
+        """``authentication`` is for servers, where it identifies callers."""
         self._context = context
         self._authentication = authentication
         self._legs = 0
@@ -74,26 +74,26 @@ class SecurityContext:
         self.effective_level = (
             AuthLevel.INTEGRITY if AuthLevel.CALL <= level < AuthLevel.PRIVACY else self.level
         )  # fmt: skip
-        """What the level amounts to: CALL and PKT are done as INTEGRITY."""
+        """The level that is applied: CALL and PKT are raised to INTEGRITY."""
         self.signs = level >= AuthLevel.CALL
-        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
+        """Whether requests and responses carry a signature."""
         self.context_id = context_id
         self.trailers = tuple(
             SecTrailer(auth_type, level, padding, 0, context_id).encode() for padding in range(16)
         )
-        """What precedes a signature, for each size of the padding before it."""
+        """The encoded `SecTrailer` of a signature, for each size of the padding before it."""
         self.header_signing = False
         self.established = False
         self.failed = False
         self.seal: Seal | None = None
-        """What protects requests and responses, once the handshake is over and if they are signed."""
+        """Protects requests and responses if they are signed; None until the handshake is over."""
         self.identity: Identity | None = None
-        """Who was proven, once that is known."""
+        """The authenticated caller, once it is known."""
         self.principal: str | None = None
-        """A Kerberos principal that was proven, for `look_up`."""
+        """The Kerberos principal that was proven, for `look_up`."""
 
     def step(self, token: bytes | None) -> bytes:
-        """One leg of the handshake: take the peer's token, give ours. Any trouble is an AuthenticationError."""
+        """Process one token of the handshake and return ours. Raises AuthenticationError, whatever goes wrong."""
         self._legs += 1
         try:
             if self._legs > MAX_LEGS:
@@ -102,7 +102,7 @@ class SecurityContext:
             if self._context.complete:
                 self._finish()
                 self.established = True
-        except Exception as error:  # the parsers of tokens raise whatever their libraries do
+        except Exception as error:  # the parsers of tokens raise all sorts of errors
             raise self._failed(error) from error
         return answer
 
@@ -121,13 +121,13 @@ class SecurityContext:
             return context
         if not context._context_list:
             return None
-        # What is no token of SPNEGO is taken for one of Kerberos, also where there is none.
+        # SPNEGO takes a token that is not its own for one of Kerberos, even if Kerberos is not available.
         found: ContextProxy | None = context._context_list.get(context._chosen_mech, (None, None))[0]
         return found
 
     @property
     def _claimed(self) -> str:
-        """Who the peer says it is, proven or not."""
+        """The name that the peer claims, proven or not."""
         inner = self._inner
         return inner.claimed if isinstance(inner, NtlmAcceptor) else self.principal or ""
 
@@ -154,10 +154,10 @@ class SecurityContext:
             self.principal = self._context.client_principal or ""
 
     def look_up(self) -> None:
-        """Find out who the principal is. This may wait for a directory, so it is not for the loop.
+        """Look up the principal. This may wait for a directory, so it must not run in the event loop.
 
         Raises:
-            AuthenticationError: it is nobody we know, and stays so on this connection.
+            AuthenticationError: the principal is unknown, and stays so on this connection.
         """
         assert self._authentication is not None
         principals = self._authentication.principals
@@ -168,12 +168,12 @@ class SecurityContext:
 
 
 class TooSoonError(AuthenticationError):
-    """Wrong passwords came before, and it is not time for another attempt yet."""
+    """Wrong passwords came before, and the caller must wait before the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """Accounts that nobody can guess at without end."""
+    """Local accounts, protected against guessing: after wrong passwords callers have to wait."""
 
     accounts: AccountSource
     guesses: Guesses
@@ -187,38 +187,38 @@ class _Watched:
 
 
 class PrincipalSource(Protocol):
-    """Who a Kerberos principal is."""
+    """Finds the user of a Kerberos principal."""
 
     def identify(self, principal: str) -> Token | None:
-        """The token of ``name@REALM``, or None for someone we do not know. It may wait, and comes from any thread."""
+        """Return the token of ``name@REALM``, or None if it is unknown. May block, and is called from any thread."""
 
 
 def _say_nothing(reason: str) -> None:
-    """Nobody listens."""
+    """Ignore why a caller was refused."""
 
 
 @dataclass(frozen=True)
 class Authentication:
-    """What a server accepts. Without accounts there is no NTLM, without principals no Kerberos."""
+    """What a server accepts. NTLM needs accounts, Kerberos needs principals."""
 
     accounts: AccountSource | None = None
     principals: PrincipalSource | None = None
-    """Tokens of domain users, whom the keytab lets us recognise."""
+    """Finds the users of Kerberos principals; without it Kerberos is not offered."""
     keytab: Path | None = None
-    """None for the one that Kerberos finds by itself (KRB5_KTNAME)."""
+    """None stands for the keytab that Kerberos finds by itself (KRB5_KTNAME)."""
     tell: Callable[[str], None] = _say_nothing
-    """Hears why somebody was not let in. Anybody can cause that, as often as they like."""
+    """Is told why a caller was refused. Anybody can cause that, as often as they like."""
     guesses: Guesses | None = None
-    """Makes those wait who are wrong again and again."""
+    """Makes callers wait after repeated wrong passwords."""
     address: str = ""
-    """Where the callers of one connection are."""
+    """The address of the client, set for each connection."""
 
     def at(self, address: str) -> Authentication:
-        """How callers authenticate on a connection from this address."""
+        """A copy for a connection from this address."""
         return replace(self, address=address)
 
     def refuse(self, who: str, reason: str, *, guessed: bool) -> None:
-        """Somebody is not let in."""
+        """Report a refused caller, and count the attempt if a password was wrong."""
         self.tell(reason)
         if guessed and self.guesses is not None:
             self.guesses.failed(who, self.address, reason)
@@ -236,7 +236,7 @@ class Authentication:
         return frozenset(found | {AuthType.NEGOTIATE}) if found else frozenset()
 
     def accept(self, auth_type: int, level: int, context_id: int) -> SecurityContext:
-        """A context for one bind, or AuthenticationError if this provider or level is not had here."""
+        """Make the context for a bind. Raises AuthenticationError if this provider or level is not available."""
         if level not in ACCEPTED_LEVELS:
             raise AuthenticationError(f"authentication level {level} cannot be had")
         if auth_type not in self.auth_types:
@@ -265,7 +265,7 @@ class Authentication:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who a client says it is; ``username`` may be ``DOMAIN\\name`` or ``name@REALM``."""
+    """The credentials of a client; ``username`` may be ``DOMAIN\\name`` or ``name@REALM``."""
 
     username: str | None = None
     password: str | None = field(default=None, repr=False)

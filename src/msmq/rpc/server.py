@@ -1,13 +1,14 @@
 """The RPC server on asyncio: connections, calls, limits (MS-RPCE 3.3.3).
 
-Connections deal with the calls that come by them (`msmq.rpc.connection`). One that is lost, or a call that is orphaned,
-abandons a promise or cancels a task; when all have ended the connection leaves its association group, and the last one
-to leave runs the group's context handles down. So a handler cleans up before its handles are run down.
+Connections serve the calls that arrive on them (`msmq.rpc.connection`). When a connection is lost or a call is
+orphaned, promises are abandoned and tasks cancelled. When all of its calls have ended the connection leaves its
+association group, and the last one to leave runs the group's context handles down. So a handler cleans up before its
+handles are run down.
 
 What a stranger can cost is bounded: connections (`msmq.admission.gate`), fragments, stubs, calls
-(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent, no
-further answer is made for a connection, not even one that was promised (`Promise.when_room`), and nothing is read from
-it; for one address and in all there may be so much (`msmq.admission.unread`).
+(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent on a
+connection, nothing is read from it and no further answer is made, not even one that was promised
+(`Promise.when_room`). `msmq.admission.unread` bounds them for one address and for all together.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ from msmq.rpc.security import Authentication
 
 _log = logging.getLogger(__name__)
 _LOOK_UPS: Final = 2
-"""Questions to a directory at a time."""
+"""The most questions to a directory at a time."""
 
 
 @dataclass(slots=True)
 class Statistics:
-    """What the management interface tells (C706 appendix Q, inq_stats); a read or write of a socket is a packet."""
+    """The counts of the management interface (C706 appendix Q, inq_stats). Each read or write of a socket counts as a
+    packet."""
 
     calls_in: int = 0
     calls_out: int = 0
@@ -46,7 +48,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """An interface that is served."""
+    """An interface that is served, with its handlers."""
 
     interface: Interface
     handlers: Mapping[int, Handler | Together]
@@ -70,7 +72,7 @@ class RpcServer:
         self.buffer = bytearray(READ_SIZE)
         self.unread = Unread(self.config.max_unread_per_address, self.config.max_unread_in_all)
         self.ports: list[tuple[str, int]] = []
-        """The addresses that are listened on."""
+        """The addresses and ports that the server listens on."""
         self._registered: dict[Syntax, Registration] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
@@ -78,7 +80,7 @@ class RpcServer:
         """Set whenever a connection has left."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting_room = ThreadPoolExecutor(_LOOK_UPS, "msmq-principals")
-        """Where a directory is asked who somebody is: one that is slow keeps nobody else waiting."""
+        """Threads in which principals are looked up, so that a slow directory keeps nobody else waiting."""
 
     # --- interfaces -------------------------------------------------------------------------------------
 
@@ -88,8 +90,8 @@ class RpcServer:
         handlers: Mapping[int, Handler | Together],
         minimum: AuthLevel = AuthLevel.NONE,
     ) -> None:
-        """Serve ``interface``; calls below the ``minimum`` level are denied. An operation that is declared and has
-        no handler is out of range for the client."""
+        """Serve ``interface``. Calls below the ``minimum`` level are denied; an operation without a handler is out of
+        range for the client."""
         self._registered[interface.syntax] = Registration(interface, dict(handlers), minimum)
         for connection in self._connections:
             connection.interfaces_changed()
@@ -99,7 +101,7 @@ class RpcServer:
         return [registration.interface for registration in self._registered.values()]
 
     def registration(self, syntax: Syntax) -> Registration | None:
-        """The interface a client may mean by ``syntax``: the same major version, no higher minor one."""
+        """The interface that serves ``syntax``: of the same major version and at least its minor one."""
         exact = self._registered.get(syntax)
         if exact is not None:
             return exact
@@ -115,7 +117,7 @@ class RpcServer:
     # --- life -------------------------------------------------------------------------------------------
 
     async def listen(self, address: str, port: int) -> int:
-        """Open a door; gives the port, which is another one than asked for only if that was 0."""
+        """Listen on a port and return it; 0 lets the system choose."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: self._accept(), address, port, backlog=self.gate.crowding.at_once
@@ -126,13 +128,13 @@ class RpcServer:
         return bound
 
     async def close(self) -> None:
-        """Close all doors and connections, and wait until every call has ended and every handle is run down."""
+        """Close all ports and connections, and wait until every call has ended and every handle is run down."""
         for server in self._servers:
             server.close()
         self._servers.clear()
         for connection in list(self._connections):
             connection.abort("the server stops")
-        while self._connections:  # the loop tells us a moment later that they are lost
+        while self._connections:  # the loop reports them as lost a moment later
             self._left.clear()
             await self._left.wait()
         while self._tasks:
@@ -150,7 +152,7 @@ class RpcServer:
         self._connections.add(connection)
 
     def left(self, connection: Connection) -> None:
-        """A connection is lost: when its calls have ended, it leaves its group."""
+        """Remove a lost connection. It leaves its group when its calls have ended."""
         self._connections.discard(connection)
         self._left.set()
         self.gate.leave(connection)

@@ -1,6 +1,6 @@
 """How calls fail: the statuses of fault PDUs (C706 appendix E, MS-RPCE 3, MS-ERREF 2.2) and our exceptions.
 
-`RpcFault` is what a handler raises to have the caller told a status, and what a caller gets who was told one.
+A handler raises `RpcFault` to answer with a status, and the client's call raises it when such an answer comes.
 `RpcConnectionError` says that there is no answer at all: the connection could not be made, was refused or broke.
 """
 
@@ -12,7 +12,7 @@ from msmq.errors import MsmqError
 
 
 class FaultStatus(IntEnum):
-    """The statuses the runtime itself answers with."""
+    """The statuses with which the runtime itself answers."""
 
     ACCESS_DENIED = 0x00000005
     BAD_STUB_DATA = 0x000006F7
@@ -50,8 +50,8 @@ class RpcConnectionError(RpcError, ConnectionError):
 
 
 class RpcBindError(RpcConnectionError):
-    """The server is there and does not want us: wrong interface, wrong syntax, wrong credentials."""
+    """The server refused the bind: wrong interface, wrong syntax or wrong credentials."""
 
 
 class NotServedError(RpcBindError):
-    """The server is there, and does not have the interface or none of its transfer syntaxes."""
+    """The server does not have the interface, or none of its transfer syntaxes."""

@@ -1,8 +1,8 @@
 """The transfer syntaxes and how one of them is agreed on (MS-RPCE 2.2.4.12, 2.2.2.14, 3.3.1.5.3).
 
 A client offers contexts, each an interface with one or several transfer syntaxes. Exactly one syntax is chosen for
-each. A context whose transfer syntax begins like `FEATURES_PREFIX` is no context: it carries a mask of features in
-its last eight bytes, and is answered with those that both sides have.
+each. A transfer syntax that begins with `FEATURES_PREFIX` is no syntax: its last eight bytes are a mask of features,
+which is answered with those that both sides have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OUR_FEATURES: Final = (
 
 
 def feature_syntax(features: int) -> Syntax:
-    """The pretended transfer syntax that carries ``features``."""
+    """The pseudo transfer syntax that carries ``features``."""
     return Syntax(FEATURES_PREFIX + features.to_bytes(8, "little"), 1, 0)
 
 
@@ -41,8 +41,8 @@ def is_feature_offer(element: ContextElement) -> bool:
 
 
 def answer_context(element: ContextElement, knows: Callable[[Syntax], bool]) -> ContextAnswer:
-    """Choose for one offered context. NDR64 is taken only where the client does not offer NDR too, or offers it
-    first: it knows best what it prefers."""
+    """Choose a transfer syntax for an offered context: the first one that we know, in the client's order of
+    preference."""
     if is_feature_offer(element):
         wanted = int.from_bytes(element.transfers[0].uuid[8:], "little")
         return ContextAnswer(ContextResult.NEGOTIATE_ACK, int(wanted & OUR_FEATURES))

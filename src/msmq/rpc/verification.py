@@ -25,13 +25,13 @@ _COMMAND_MASK: Final = 0x3FFF
 _COMMAND: Final = struct.Struct("<HH")
 _HEADER_2: Final = struct.Struct("<BBH4sIHH")
 _CALL_ID: Final = slice(8, 12)
-"""Where the number of the call stands in it: the only thing that calls of one operation have differently."""
+"""The place of the call's number, the only part in which calls of one operation differ."""
 
 
 @dataclass(frozen=True)
 class Meant:
-    """What requests of an operation say they are, by their headers and by what was agreed when the connection was
-    bound. It is made once for all of them."""
+    """What the verification trailer of an operation's requests must say, by their headers and by what was agreed in
+    the bind. Made once for all requests."""
 
     interface: Syntax
     transfer: Syntax
@@ -39,7 +39,7 @@ class Meant:
     opnum: int
     header_signing: bool = False
     context: bytes = field(init=False)
-    """What the command about the contexts says."""
+    """The value of the command about the contexts."""
     _before: bytes = field(init=False)
     _behind: bytes = field(init=False)
 
@@ -58,7 +58,7 @@ class Meant:
         object.__setattr__(self, "_behind", header[_CALL_ID.stop :])
 
     def header(self, call_id: int) -> bytes:
-        """What the command about the header says of one call."""
+        """The value of the command about the header of one call."""
         return _HEADER_2.pack(
             PduType.REQUEST, 0, 0, LITTLE_ENDIAN, call_id, self.context_id, self.opnum
         )  # fmt: skip
@@ -69,10 +69,10 @@ class Meant:
 
 
 def check_trailer(stub: bytes, end: int, meant: Meant, call_id: int) -> None:
-    """Look at what follows the arguments of a request, which end at ``end``.
+    """Check the bytes behind the arguments of a request, which end at ``end``.
 
-    A trailer must agree with ``meant``, or DecodeError is raised. Other bytes may follow and mean nothing: clients
-    pad, and Windows does not mind. One that is not as we write it is looked at command by command.
+    Raises DecodeError if there is a trailer that does not agree with ``meant``. Any other bytes are ignored, as in
+    Windows: clients pad. A trailer that differs from the one we would write is checked command by command.
     """
     start = end + -end % 4
     if stub.startswith(meant.trailer(call_id), start):
@@ -105,7 +105,7 @@ def _check_command(command: int, value: bytes, meant: Meant, call_id: int, offse
             raise DecodeError("a bit mask has four bytes", offset)
         bits = int.from_bytes(value, "little")
         if bits & CLIENT_SUPPORTS_HEADER_SIGNING and not meant.header_signing:
-            # The client would have asked for it; someone took the bit out of its bind.
+            # The client has set the bit in its bind; someone has removed it on the way.
             raise DecodeError("header signing was meant and did not arrive", offset)
         return
     elif command & MUST_PROCESS:
@@ -117,5 +117,5 @@ def _check_command(command: int, value: bytes, meant: Meant, call_id: int, offse
 
 
 def append_trailer(stub: bytes, meant: Meant, call_id: int) -> bytes:
-    """``stub`` with the trailer of a careful client behind it."""
+    """Append a verification trailer to ``stub``."""
     return b"".join((stub, bytes(-len(stub) % 4), meant.trailer(call_id)))

@@ -1,8 +1,7 @@
 """Who may do what: the access check (MS-DTYP 2.5.3.2) and the rights MSMQ asks for (MS-MQMQ 2.2.23-27).
 
-A `Token` says who asks. `check_access` takes the operation, looks up the right it needs in the table of its
-object and raises `AccessDeniedError` if the descriptor does not grant it; `granted_access` is the algorithm
-below.
+A `Token` identifies the caller. `check_access` looks up the right that an operation needs in the table of its object
+and raises `AccessDeniedError` if the descriptor does not grant it; `granted_access` is the underlying algorithm.
 
 MSMQ objects have no object tree, so entries about one property or child type neither grant nor deny
 (MS-DTYP 2.5.3.2 finds no node for them). Conditions of callback entries are unknown to us, and an unknown
@@ -38,7 +37,7 @@ class Privilege(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An authorization context (MS-DTYP 2.5.2): the user, the groups and the privileges of whoever asks."""
+    """An authorization context (MS-DTYP 2.5.2): the user, the groups and the privileges of a caller."""
 
     user: Sid
     groups: frozenset[Sid] = frozenset()
@@ -46,16 +45,16 @@ class Token:
 
     @classmethod
     def authenticated(cls, user: Sid, groups: Iterable[Sid] = ()) -> Token:
-        """Someone whose identity was proven; such a user is also in Everyone and Authenticated Users."""
+        """The token of an authenticated user, who is also in Everyone and Authenticated Users."""
         return cls(user, frozenset({*groups, EVERYONE, AUTHENTICATED_USERS}))
 
     @classmethod
     def anonymous(cls) -> Token:
-        """Someone without an identity, who is still one of Everyone."""
+        """The token of a caller without an identity, who is still in Everyone."""
         return cls(ANONYMOUS, frozenset({EVERYONE}))
 
     def has(self, sid: Sid) -> bool:
-        """SidInToken (MS-DTYP 2.5.3.1.1); with no substitute PRINCIPAL_SELF is in no token."""
+        """SidInToken (MS-DTYP 2.5.3.1.1). Without a substitute, PRINCIPAL_SELF is in no token."""
         return sid == self.user or sid in self.groups
 
 
@@ -89,7 +88,7 @@ class GenericMapping:
 
 
 class QueueManagerOperation(Enum):
-    """What can be done to a queue manager and its system queues."""
+    """Operations on a queue manager and its system queues."""
 
     DELETE_DEADLETTER_MESSAGE = auto()
     PEEK_DEADLETTER_MESSAGE = auto()
@@ -107,7 +106,7 @@ class QueueManagerOperation(Enum):
 
 
 class QueueOperation(Enum):
-    """What can be done to a queue; a purge is a receive of all messages."""
+    """Operations on a queue; a purge is a receive of all messages."""
 
     DELETE_MESSAGE = auto()
     PEEK_MESSAGE = auto()
@@ -189,7 +188,7 @@ GENERIC_MAPPINGS: Mapping[type[IntFlag], GenericMapping] = MappingProxyType(
 
 
 def check_access(descriptor: SecurityDescriptor, token: Token, operation: Operation) -> None:
-    """Let ``operation`` pass, or raise `AccessDeniedError`."""
+    """Raise `AccessDeniedError` unless the descriptor allows ``operation``."""
     required = REQUIRED_RIGHTS[operation]
     granted_access(descriptor, token, required, GENERIC_MAPPINGS[type(required)])
 
@@ -205,7 +204,7 @@ _DENY = frozenset(
 )
 _SPEAKING = _ALLOW | _DENY
 
-# MS-DTYP 2.4.3: bits that are asked for and have no place in an entry.
+# MS-DTYP 2.4.3: bits that can be asked for but not granted by an entry.
 _SYSTEM_SECURITY = int(AccessMask.ACCESS_SYSTEM_SECURITY)
 _MAXIMUM_ALLOWED = int(AccessMask.MAXIMUM_ALLOWED)
 _NEVER_GRANTED = _SYSTEM_SECURITY | _MAXIMUM_ALLOWED
@@ -214,10 +213,10 @@ _NEVER_GRANTED = _SYSTEM_SECURITY | _MAXIMUM_ALLOWED
 def granted_access(
     descriptor: SecurityDescriptor, token: Token, desired: int, mapping: GenericMapping
 ) -> int:
-    """The access check of MS-DTYP 2.5.3.2: the rights granted, or `AccessDeniedError`.
+    """The access check of MS-DTYP 2.5.3.2. Returns the granted rights or raises `AccessDeniedError`.
 
-    With MAXIMUM_ALLOWED in ``desired`` the answer is everything the descriptor grants; otherwise it is
-    ``desired`` with its generic bits mapped.
+    With MAXIMUM_ALLOWED in ``desired`` these are all rights that the descriptor grants; otherwise ``desired`` with its
+    generic bits mapped.
     """
     desired = mapping.map(desired)
     if desired & _SYSTEM_SECURITY and Privilege.SECURITY not in token.privileges:
@@ -245,7 +244,7 @@ def granted_access(
 
 
 def _maximum_allowed(descriptor: SecurityDescriptor, token: Token, mapping: GenericMapping) -> int:
-    """Every right the entries allow and none denies, whatever their order."""
+    """All rights that entries allow and none denies, whatever their order."""
     allowed = denied = 0
     for ace, mask in _effective_entries(descriptor, token, mapping):
         if ace.type in _ALLOW:
@@ -256,7 +255,8 @@ def _maximum_allowed(descriptor: SecurityDescriptor, token: Token, mapping: Gene
 
 
 def _implicit_rights(descriptor: SecurityDescriptor, token: Token) -> int:
-    """What a token may do without an entry: by privilege, and as the owner unless OWNER_RIGHTS speaks."""
+    """The rights of a token without an entry: by privilege, and as the owner unless there is an entry for
+    OWNER_RIGHTS."""
     rights = 0
     if Privilege.TAKE_OWNERSHIP in token.privileges:
         rights |= int(AccessMask.WRITE_OWNER)
@@ -275,7 +275,7 @@ def _owns(descriptor: SecurityDescriptor, token: Token) -> bool:
 def _effective_entries(
     descriptor: SecurityDescriptor, token: Token, mapping: GenericMapping
 ) -> Iterator[tuple[Ace, int]]:
-    """The entries of the DACL that speak about this token and this object, in order, with their rights.
+    """The entries of the DACL that apply to this token and this object, in order, with their rights.
 
     Generic bits should have been mapped when the descriptor was set. They are mapped again here, because a
     denial that still carries them must not pass unnoticed.
@@ -289,7 +289,7 @@ def _effective_entries(
 
 
 def default_queue_manager_descriptor(owner: Sid, group: Sid | None = None) -> SecurityDescriptor:
-    """The descriptor of a new queue manager: owner and administrators everything, Everyone look."""
+    """The descriptor of a new queue manager: full rights for owner and administrators, reading for Everyone."""
     full = QueueManagerAccessMask.MACHINE_GENERIC_ALL
     trustees = {EVERYONE: QueueManagerAccessMask.MACHINE_WORLD_RIGHTS, ADMINISTRATORS: full, owner: full}
     dacl = Acl.of(*(Ace(AceType.ACCESS_ALLOWED, int(mask), sid) for sid, mask in trustees.items()))

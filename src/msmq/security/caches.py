@@ -1,11 +1,11 @@
-"""Caches of keys and certificates that forget (MS-MQQB 3.1.1.3, 3.1.6.10 to 3.1.6.13).
+"""Caches of keys and certificates, from which old entries are removed (MS-MQQB 3.1.1.3, 3.1.6.10 to 3.1.6.13).
 
-All of them follow one rule. A cache that is full drops the older half of its entries. A timer is started when an
-entry comes and none runs; when it goes off, what is older than the lifetime goes, and if anything is left the timer
-is started again for the oldest entry, a minute late.
+All of them follow one rule. A cache that is full drops the older half of its entries. A timer is started when an entry
+is added and none runs; when it expires, entries older than the lifetime are removed, and if any are left the timer is
+started again for the oldest one, a minute late.
 
-Windows up to Server 2003 kept the keys of the base provider apart. One list does, because the provider is part of
-the key it is searched by.
+Windows up to Server 2003 kept the keys of the base provider apart. Here one list is enough, because the provider is
+part of the key of an entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GRACE_MS: Final = 60_000
 
 
 class Cached(Protocol):
-    """What a cache can hold: it knows when it came."""
+    """An entry of a cache, with its time."""
 
     @property
     def cached_time_ms(self) -> int: ...
@@ -41,7 +41,7 @@ class CachedSymmetricKey:
 
 @dataclass(frozen=True, slots=True)
 class CachedUserCert:
-    """CachedUserCert (MS-MQQB 3.1.1.3.4): whose certificate it is was looked up in the directory."""
+    """CachedUserCert (MS-MQQB 3.1.1.3.4): a certificate whose owner was looked up in the directory."""
 
     user_cert: UserSignCert
     security_id: bytes
@@ -67,7 +67,7 @@ class AgingCache(Generic[Key, Entry]):
         self.size = size
         self.lifetime_ms = lifetime_ms
         self.deadline_ms: int | None = None
-        """When the cleanup timer goes off; None while it does not run."""
+        """When the cleanup timer expires; None while it does not run."""
         self._entries: dict[Key, Entry] = {}
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class AgingCache(Generic[Key, Entry]):
         return self._entries.get(key)
 
     def add(self, key: Key, entry: Entry) -> None:
-        """Keep an entry that is new now; entries are kept in the order they came."""
+        """Add an entry that is new now. Entries are kept in the order of their addition."""
         if not self.size:
             return
         self._entries.pop(key, None)
@@ -92,7 +92,7 @@ class AgingCache(Generic[Key, Entry]):
             self.deadline_ms = entry.cached_time_ms + self.lifetime_ms
 
     def handle_timer(self, now_ms: int) -> None:
-        """Let the cleanup timer go off, if its time has come."""
+        """Remove old entries if the cleanup timer has expired."""
         if self.deadline_ms is None or now_ms < self.deadline_ms:
             return
         oldest_ms = now_ms - self.lifetime_ms

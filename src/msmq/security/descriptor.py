@@ -1,9 +1,8 @@
 """Security descriptors in their self-relative form (MS-DTYP 2.4.4 to 2.4.6).
 
-A descriptor names an owner and a group and carries two lists: the DACL says who may do what, the SACL what
-is recorded. A DACL that is absent, or present but NULL, lets everybody do everything; a DACL without
-entries lets nobody in. ``dacl`` is None in the first two cases, and the DACL_PRESENT bit of ``control``
-tells them apart.
+A descriptor names an owner and a group and has two lists: the DACL says who may do what, the SACL which accesses are
+recorded. A DACL that is absent, or present but NULL, allows everything to everybody; a DACL without entries allows
+nothing. ``dacl`` is None in the first two cases, and the DACL_PRESENT bit of ``control`` tells them apart.
 
 Values are immutable. ``encode`` and ``decode`` are exact inverses but for the order of the parts and bytes
 that the specification calls meaningless: the writer puts the parts where the example of MS-DTYP 2.5.1.4 has
@@ -59,10 +58,10 @@ OBJECT_ACE_TYPES = frozenset(
         AceType.SYSTEM_AUDIT_CALLBACK_OBJECT,
     }
 )
-"""Entries that may be about one property or child type; they carry up to two GUIDs."""
+"""ACE types that may apply to one property or child type; they have up to two GUIDs."""
 
 NT4_ACE_TYPES = frozenset({AceType.ACCESS_ALLOWED, AceType.ACCESS_DENIED, AceType.SYSTEM_AUDIT})
-"""The only entries the security properties of MS-MQMQ 2.3 may hold."""
+"""The only ACE types allowed in the security properties of MS-MQMQ 2.3."""
 
 SECURITY_PROPERTIES = frozenset({1101, 1201, 1301, 1501, 1601, 5407})
 """PROPID_Q_SECURITY, _QM_, _S_, _CN_, _E_ and PROPID_MQU_SECURITY."""
@@ -124,7 +123,7 @@ _CONTROL_OF_PART = {
         | Control.SACL_PROTECTED
     ),
 }
-"""The bits of Control that travel with each part."""
+"""The bits of Control that belong to each part."""
 
 _OBJECT_TYPE_PRESENT = 0x1
 _INHERITED_OBJECT_TYPE_PRESENT = 0x2
@@ -132,7 +131,7 @@ _INHERITED_OBJECT_TYPE_PRESENT = 0x2
 
 @dataclass(frozen=True, slots=True)
 class Ace:
-    """An access control entry (MS-DTYP 2.4.4): what a type, a mask and a SID say together.
+    """An access control entry (MS-DTYP 2.4.4).
 
     ``application_data`` are the bytes after the SID: the condition of a callback entry, else without meaning.
     """
@@ -174,7 +173,7 @@ class Ace:
 
     @classmethod
     def decode(cls, data: bytes) -> Ace:
-        """Read an entry that fills ``data``, whose AceSize the caller has taken already."""
+        """Read an entry that fills ``data``, whose AceSize the caller has read already."""
         if len(data) < _MIN_ACE_SIZE:
             raise DecodeError("an ACE ends inside its fixed part", 0)
         number, flags, size, mask = _ACE.unpack_from(data)
@@ -223,7 +222,7 @@ class Acl:
 
     @classmethod
     def of(cls, *aces: Ace) -> Acl:
-        """A list of the revision its entries need."""
+        """A list of the revision that its entries need."""
         return cls(aces, cls.REVISION_DS if any(ace.is_object for ace in aces) else cls.REVISION)
 
     def encode(self) -> bytes:
@@ -289,7 +288,7 @@ class SecurityDescriptor:
         object.__setattr__(self, "control", control)
 
     def select(self, information: SecurityInformation) -> SecurityDescriptor:
-        """Only the parts ``information`` names (MS-MQMQ 2.2.3), as a getter returns them."""
+        """A descriptor of only the parts that ``information`` names (MS-MQMQ 2.2.3), as a getter returns it."""
         return SecurityDescriptor().update(information, self)
 
     def update(self, information: SecurityInformation, source: SecurityDescriptor) -> SecurityDescriptor:
@@ -339,7 +338,7 @@ class SecurityDescriptor:
             raise DecodeError(f"a security descriptor has revision 1, not {revision}", 0)
         if not control & Control.SELF_RELATIVE:
             raise DecodeError("a security descriptor outside memory is self-relative", 2)
-        # A list that is there but not marked present would silently mean "everybody may".
+        # A list that is there but not marked present would silently allow everything.
         if (dacl and not control & Control.DACL_PRESENT) or (sacl and not control & Control.SACL_PRESENT):
             raise DecodeError("a security descriptor has an ACL that its control bits deny", 2)
         for offset in (owner, group, sacl, dacl):

@@ -4,9 +4,9 @@ A body is encrypted with a session key, and the session key with the RSA key of 
 manager. The privacy level chooses the provider whose RSA key is used, the algorithms allowed and the length
 of the session key. Block ciphers run in CBC mode with a zero initialisation vector and PKCS #5 padding.
 
-The sender makes a `SessionKey` with `new_session_key`, which it may use for many messages, and sends it
-along with `wrap_session_key`; the receiver gets it back with `unwrap_session_key`. Whatever goes wrong
-there is one and the same `DecryptionError`.
+The sender makes a `SessionKey` with `new_session_key`, which it may use for many messages, and encrypts it with
+`wrap_session_key`; the receiver decrypts it with `unwrap_session_key`, which raises the same `DecryptionError`
+whatever goes wrong.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ENHANCED_KEY_SIZE = 16
 
 
 def session_key_size(level: PrivacyLevel, algorithm: EncryptionAlgorithm) -> int:
-    """The bytes of a session key: 40 bits at the base level, 128 at the enhanced one, AES by its name."""
+    """The size of a session key: 40 bits at the base level, 128 at the enhanced one, and that of the AES variant."""
     if algorithm in _AES_KEY_SIZES:
         return _AES_KEY_SIZES[algorithm]
     return _FORTY_BITS if level is PrivacyLevel.BASE else _ENHANCED_KEY_SIZE
@@ -68,8 +68,8 @@ def require_privacy_level(
 ) -> PrivacyLevel:
     """The privacy level of a received message, whose EB bit is ``encrypted``.
 
-    Two texts speak of a number outside the table: MS-MQMQ 2.2.19.3 calls it an authentication failure,
-    MS-MQQB 3.1.5.8.3 a bad encryption once the body has to be decrypted. Each is followed where it applies.
+    For a number outside the table MS-MQMQ 2.2.19.3 demands an authentication failure, and MS-MQQB 3.1.5.8.3 a bad
+    encryption once the body has to be decrypted. Each is followed where it applies.
     """
     if number in privacy_levels(version) and not (encrypted and number == PrivacyLevel.NONE):
         return PrivacyLevel(number)
@@ -80,7 +80,7 @@ def require_privacy_level(
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """A symmetric key and what it is for."""
+    """A symmetric key with its privacy level and algorithm."""
 
     level: PrivacyLevel
     algorithm: EncryptionAlgorithm
@@ -94,7 +94,7 @@ class SessionKey:
 
     @property
     def is_weakened(self) -> bool:
-        """Whether an RC2 key of 128 bits is one of 40 in disguise: its last 88 bits are zero."""
+        """Whether an RC2 key of 128 bits has only 40 effective ones: its last 88 bits are zero."""
         return (
             self.level is PrivacyLevel.ENHANCED
             and self.algorithm is EncryptionAlgorithm.RC2
@@ -109,7 +109,7 @@ def new_session_key(
     *,
     weakened: bool = False,
 ) -> SessionKey:
-    """A fresh key. ``weakened`` is the setting SendEnhancedRC2Using40BitKeys, for old peers."""
+    """Make a key. ``weakened`` is the setting SendEnhancedRC2Using40BitKeys, for old peers."""
     size = session_key_size(level, algorithm)
     if weakened and level is PrivacyLevel.ENHANCED and algorithm is EncryptionAlgorithm.RC2:
         return SessionKey(level, algorithm, random_bytes(_FORTY_BITS).ljust(size, b"\0"))
@@ -117,7 +117,7 @@ def new_session_key(
 
 
 def wrap_session_key(session_key: SessionKey, key: RSAPublicKey) -> bytes:
-    """The SIMPLEBLOB that carries a session key to the owner of ``key``; its padding is random."""
+    """The SIMPLEBLOB with a session key for the owner of ``key``; its padding is random."""
     try:
         encrypted = key.encrypt(session_key.key, PKCS1v15())
     except ValueError:
@@ -148,7 +148,7 @@ def unwrap_session_key(
     if private_key is None or simple.session_key_algorithm != encryption_algorithm:
         raise DecryptionError
     try:
-        # On bad padding newer libraries give back noise instead of failing, so the length is checked as well.
+        # On bad padding newer libraries return random bytes instead of failing, so the length is checked as well.
         key = private_key.decrypt(simple.encrypted_key[::-1], PKCS1v15())
         session_key = SessionKey(level, simple.session_key_algorithm, key)
     except ValueError:
@@ -159,7 +159,7 @@ def unwrap_session_key(
 
 
 def encrypt_body(body: bytes, session_key: SessionKey) -> bytes:
-    """The body as it goes into the packet; AllocationBodySize is its new length."""
+    """Encrypt a body for the packet; AllocationBodySize is its new length."""
     if session_key.algorithm is EncryptionAlgorithm.RC4:
         return _rc4(body, session_key)
     padder = PKCS7(8 * _block_size(session_key)).padder()
@@ -171,7 +171,7 @@ def encrypt_body(body: bytes, session_key: SessionKey) -> bytes:
 
 
 def decrypt_body(body: bytes, session_key: SessionKey) -> bytes:
-    """The clear body of a received message, or `DecryptionError`."""
+    """Decrypt the body of a received message. Raises `DecryptionError`."""
     if session_key.algorithm is EncryptionAlgorithm.RC4:
         return _rc4(body, session_key)
     block_size = _block_size(session_key)
@@ -199,7 +199,7 @@ def _rc2(session_key: SessionKey) -> RC2:
 
 
 def _rc4(data: bytes, session_key: SessionKey) -> bytes:
-    """RC4 is its own inverse."""
+    """Encrypt or decrypt with RC4, which is its own inverse."""
     stream = Cipher(ARC4(session_key.key), None).encryptor()
     return stream.update(data) + stream.finalize()
 

@@ -1,10 +1,10 @@
-"""Judging what arrives: decrypt, verify, and find out who sent it (MS-MQQB 3.1.5.8.3).
+"""Examining messages that arrive: decrypt, verify, and identify the sender (MS-MQQB 3.1.5.8.3).
 
-The sender signs the clear body and encrypts it after that, so a body is decrypted before its signature is looked at
-(MQQB-3.1.5.8.3-g). A sender is believed to be who they say only if a signature is good and the directory has its
-certificate among theirs. What a packet claims in AU and AS is never looked at.
+The sender signs the clear body and then encrypts it, so a body is decrypted before its signature is verified
+(MQQB-3.1.5.8.3-g). The claimed sender is believed only if the signature is valid and the directory lists its
+certificate among the sender's. The claims of a packet in AU and AS are ignored.
 
-Whatever is wrong is a `MessageRejectedError`, whose class the sender may be told.
+Every failure is a `MessageRejectedError`, whose class the sender may be told.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from msmq.wire.signature import SignatureType, signature_input
 
 
 class Identities(Protocol):
-    """What a directory knows; None when it does not know, or cannot be asked."""
+    """What a directory knows about senders. Methods return None if it does not know, or cannot be asked."""
 
     def user_certificates(self, security_id: bytes) -> bytes | None:
-        """The MQUSERSIGNCERTS of the user with a SID."""
+        """The MQUSERSIGNCERTS of the user with this SID."""
 
     def signing_keys(self, queue_manager: bytes) -> bytes | None:
-        """The MQDSPUBLICKEYS with which a queue manager signs."""
+        """The MQDSPUBLICKEYS of the keys with which a queue manager signs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What was found out about a message."""
+    """The result of examining a message."""
 
     packet: UserMessage
-    """The message with its body in the clear."""
+    """The message with its decrypted body."""
     signature_type: SignatureType | None
-    """Which signature was verified."""
+    """The kind of signature that was verified, if any."""
     proven: bool
-    """Whether the sender is who SecurityID says."""
+    """Whether the sender has been proved to be the one that SecurityID names."""
     encrypted: bool
-    """Whether the body came encrypted."""
+    """Whether the body was encrypted."""
 
 
 class Examiner:
@@ -70,7 +70,7 @@ class Examiner:
         )
 
     def examine(self, packet: UserMessage, identities: Identities, now_ms: int) -> Credentials:
-        """Everything about one message that has a SecurityHeader; raises `MessageRejectedError`."""
+        """Examine a message that has a SecurityHeader. Raises `MessageRejectedError`."""
         security = packet.security
         assert security is not None
         encrypted = bool(security.body_encrypted)
@@ -147,7 +147,7 @@ class Examiner:
 
 
 def _registered(certificates: bytes | None, certificate: bytes) -> UserSignCert | None:
-    """The entry of a user's certificates that has this one."""
+    """The entry for a certificate among those of a user, or None."""
     if not certificates:
         return None
     try:
@@ -158,7 +158,7 @@ def _registered(certificates: bytes | None, certificate: bytes) -> UserSignCert 
 
 
 def _signing_certificate(public_keys: bytes | None, certificate: bytes) -> UserSignCert | None:
-    """The certificate of a queue manager, if its key is one of those the queue manager has published."""
+    """The entry for a queue manager's certificate, if the queue manager has published its key, or None."""
     if not public_keys:
         return None
     try:

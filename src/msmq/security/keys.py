@@ -1,4 +1,4 @@
-"""Between the key blobs of the wire and RSA keys that can be used."""
+"""Conversion between the key blobs of the wire and usable RSA keys."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 from msmq.errors import DecodeError
 from msmq.wire.keys import KeyType, PublicKeyBlob
 
-# What the library raises for bad certificates. The warning is about some that a later release refuses; Python
-# can be told to raise it.
+# Raised by the library for bad certificates. The warning is for certificates that a later release refuses; Python can
+# be configured to raise it.
 _UNREADABLE = (ValueError, UnsupportedAlgorithm, InvalidVersion, CryptographyDeprecationWarning)
 
 
 def export_public_key(
     key: RSAPublicKey | RSAPrivateKey, key_type: KeyType = KeyType.EXCHANGE
 ) -> PublicKeyBlob:
-    """The public half of a key as the blob that others are given."""
+    """The blob of the public half of a key."""
     numbers = (key.public_key() if isinstance(key, RSAPrivateKey) else key).public_numbers()
     return PublicKeyBlob(numbers.e, numbers.n, key_type)
 
 
 def import_public_key(blob: PublicKeyBlob) -> RSAPublicKey:
-    """The key in a blob; numbers that are no RSA key raise `DecodeError`."""
+    """The key in a blob. Raises `DecodeError` for numbers that are no RSA key."""
     try:
         return RSAPublicNumbers(blob.public_exponent, blob.modulus).public_key()
     except ValueError:
@@ -32,7 +32,7 @@ def import_public_key(blob: PublicKeyBlob) -> RSAPublicKey:
 
 
 def certificate_public_key(certificate: bytes) -> RSAPublicKey:
-    """The RSA key of an X.509 certificate in DER; anything else raises `DecodeError`."""
+    """The RSA key of an X.509 certificate in DER. Raises `DecodeError` for anything else."""
     try:
         key = load_der_x509_certificate(certificate).public_key()
     except _UNREADABLE:

@@ -1,11 +1,10 @@
 """Algorithms of the nineties that old peers still speak and that libraries have dropped.
 
-MD2 (RFC 1319) and MD4 (RFC 1320) sign nothing reliably and RC2 (RFC 2268) hides nothing for long. They
-exist here so that a message of such a peer can be read where its administrator insists: signatures with MD2
-and MD4 are refused unless a `HashPolicy` names them, and RC2 is used only for the privacy levels that came
-before AES.
+MD2 (RFC 1319), MD4 (RFC 1320) and RC2 (RFC 2268) are broken. They are here so that messages of such peers can be read
+where an administrator insists: signatures with MD2 and MD4 are refused unless a `HashPolicy` names them, and RC2 is
+used only for the privacy levels that came before AES.
 
-Plain Python is slow at this; `msmq.security.policy` limits the size of messages that are put through it.
+Plain Python is slow at this, so `msmq.security.policy` limits the size of messages that use it.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def md2(data: bytes) -> bytes:
 
 
 _MD4_ROUNDS = (
-    # constant to add, the order in which the sixteen words are taken, the four shifts
+    # constant to add, order of the sixteen words, the four shifts
     (0x00000000, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), (3, 7, 11, 19)),
     (0x5A827999, (0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), (3, 5, 9, 13)),
     (0x6ED9EBA1, (0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15), (3, 9, 11, 15)),
@@ -96,8 +95,7 @@ _Words = tuple[int, int, int, int]
 class RC2:
     """RC2 (RFC 2268) in CBC mode with a zero initialisation vector; the caller does the padding.
 
-    ``effective_bits`` limits the strength of the key apart from its length: 40 is what export rules once
-    allowed.
+    ``effective_bits`` limits the strength of the key independently of its length; 40 was the limit of export rules.
     """
 
     BLOCK_SIZE = 8

@@ -1,10 +1,10 @@
-"""Protecting what leaves: signing a message and encrypting its body (MS-MQQB 3.1.7.1.4, 3.1.7.1.5).
+"""Protecting messages that leave: signing them and encrypting their bodies (MS-MQQB 3.1.7.1.4, 3.1.7.1.5).
 
-A message is signed once, where its application hands it over, because only the application has the private key. Its
-body is encrypted each time it leaves for another host: until then the outgoing queue keeps it in the clear, and what
-is encrypted for a destination changes with the destination's keys.
+A message is signed once, when its application sends it, because only the application has the private key. Its body is
+encrypted each time it leaves for another host: until then the outgoing queue keeps it unencrypted, and the encrypted
+form depends on the destination's current keys.
 
-What goes wrong is a status of MS-MQMQ 2.4; whoever sends decides what becomes of the message.
+Failures are statuses of MS-MQMQ 2.4; the caller decides what becomes of the message.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from msmq.wire.optional_headers import ProviderInfo, SecurityHeader
 from msmq.wire.signature import SignatureType, signature_input
 
 PublicKeys = Callable[[bytes], bytes | None]
-"""From a queue manager's identifier to its PublicEncryptionKeyList; None when the directory does not say."""
+"""Maps a queue manager's identifier to its PublicEncryptionKeyList; None if the directory does not tell."""
 
 _PROVIDER_TYPES: Final = {ENHANCED_RSA_AES: ProviderType.RSA_AES}
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Someone who signs: a certificate (X.509 in DER) and the private key that belongs to it."""
+    """The identity of a sender: a certificate (X.509 in DER) and its private key."""
 
     certificate: bytes
     key: RSAPrivateKey = field(repr=False)
     hash_algorithm: HashAlgorithm = HashAlgorithm.SHA512
 
     def sign(self, packet: UserMessage, kind: SignatureType) -> bytes:
-        """The signature of a message that is complete except for it."""
+        """Sign a message that is complete except for its signature."""
         return sign(signature_input(packet, kind), self.key, self.hash_algorithm)
 
 
 class Sealer:
-    """The sending side's caches and policy."""
+    """The sending side's caches and policy for encryption."""
 
     def __init__(self, policy: CryptoPolicy, random_bytes: Callable[[int], bytes]) -> None:
         self.policy = policy
@@ -69,10 +69,10 @@ class Sealer:
         )
 
     def seal(self, packet: UserMessage, public_keys: PublicKeys, now_ms: int) -> UserMessage:
-        """The message with its body encrypted for the queue manager it is addressed to.
+        """Encrypt the body of a message for the queue manager of its destination.
 
-        That is the destination, not the next hop, which could not pass it on; and the provider is the one of the
-        message's privacy level, for the receiver looks for its key by that (MQQB-3.1.7.1.5-c and -h).
+        That is not the next hop, which could not forward it. The provider follows from the privacy level, by which the
+        receiver finds its key (MQQB-3.1.7.1.5-c and -h).
         """
         user = packet.user
         if user.destination_reference == QueueReference.DIRECT:
@@ -84,7 +84,7 @@ class Sealer:
         try:
             cached = self._session_key(user.queue_manager_address, level, algorithm, public_keys, now_ms)
             return _sealed(packet, cached)
-        except (DecodeError, EncodeError) as error:  # keys that are none, or a packet that grows too large
+        except (DecodeError, EncodeError) as error:  # keys that are invalid, or a packet that grows too large
             raise ComputerDoesNotSupportEncryptionError(f"The body cannot be encrypted: {error}") from error
 
     def _session_key(
@@ -114,7 +114,7 @@ class Sealer:
         return made
 
     def _public_keys(self, destination: bytes, public_keys: PublicKeys, now_ms: int) -> bytes:
-        """RemoteQMPublicKey, read from the directory when it is first needed."""
+        """RemoteQMPublicKey, read from the directory when first needed."""
         known = self.public_keys.get(destination)
         if known is not None:
             return known.public_keys
@@ -128,10 +128,10 @@ class Sealer:
 
 
 def _sealed(packet: UserMessage, key: CachedSymmetricKey) -> UserMessage:
-    """Write the packet anew, with headers of its own: those of the message in the queue stay as they are.
+    """Build a new packet with its own headers; those of the message in the queue are not changed.
 
-    ProviderInfo is the provider of the encryption unless the signature names one already. DE says that there is no
-    ProviderInfo (MS-MQMQ 2.2.20.6), so it goes; all these providers sign alike.
+    ProviderInfo is the provider of the encryption unless the signature names one already. DE means that there is no
+    ProviderInfo (MS-MQMQ 2.2.20.6), so it is cleared; all these providers sign alike.
     """
     fresh = UserMessage.decode(packet.data)
     properties = fresh.properties

@@ -1,6 +1,6 @@
-"""Cryptographic service providers: the names under which Windows finds its algorithms.
+"""Cryptographic service providers: the names by which Windows finds its algorithms.
 
-A name on the wire only says which set of algorithms was used; all of them are served by the same code here.
+A name on the wire only says which set of algorithms was used; the same code here serves all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PRIVACY_PROVIDERS = {
     PrivacyLevel.ENHANCED: ENHANCED,
     PrivacyLevel.ADVANCED: ENHANCED_RSA_AES,
 }
-"""Whose key a body of each privacy level is encrypted with (MS-MQQB 3.1.5.8.3)."""
+"""The provider whose key encrypts a body of each privacy level (MS-MQQB 3.1.5.8.3)."""
 
 RSA_PROVIDERS = frozenset(
     {
@@ -33,7 +33,7 @@ RSA_PROVIDERS = frozenset(
         "Microsoft Strong Cryptographic Provider",
     }
 )
-"""The Microsoft providers that sign with RSA, which is all MSMQ verifies."""
+"""The Microsoft providers that sign with RSA, the only signatures that MSMQ verifies."""
 
 
 def default_provider(version: MsmqVersion) -> str:
@@ -45,9 +45,9 @@ def default_provider(version: MsmqVersion) -> str:
 
 
 def signature_provider(default: bool, name: str | None, version: MsmqVersion = MsmqVersion.V6) -> str:
-    """The provider a signed message names by its DE bit (``default``) or its ProviderInfo (``name``).
+    """The provider that a signed message names by its DE bit (``default``) or its ProviderInfo (``name``).
 
-    A signature from another than the default provider must say which (MS-MQMQ 2.2.20.6).
+    A signature by another than the default provider must name it (MS-MQMQ 2.2.20.6).
     """
     if default:
         return default_provider(version)

@@ -1,7 +1,7 @@
-"""Why a message is turned away for its security: each reason has its negative acknowledgment.
+"""Reasons to reject a message for its security, each with its negative acknowledgment.
 
 These are not statuses of a call: nobody waits for them. The receiving session catches them, answers with
-``message_class`` where the rules of MS-MQQB 3.1.5.8.3 ask for it, and drops the message.
+``message_class`` where the rules of MS-MQQB 3.1.5.8.3 demand it, and drops the message.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class MessageRejectedError(MsmqError):
 
 
 class AuthenticationError(MessageRejectedError):
-    """The signature, its algorithm or its certificate is not good."""
+    """The signature, its algorithm or its certificate is not acceptable."""
 
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
 
 class UnsupportedProviderError(MessageRejectedError):
-    """The signature comes from a cryptographic provider that is not known here."""
+    """The signature comes from an unknown cryptographic provider."""
 
     message_class = MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER
 
@@ -33,8 +33,8 @@ class UnsupportedProviderError(MessageRejectedError):
 class DecryptionError(MessageRejectedError):
     """The body cannot be decrypted.
 
-    It takes no reason on purpose: a sender who could tell a wrong key from wrong padding could use the
-    difference to read other people's messages.
+    It has no reason on purpose: a sender who could tell a wrong key from wrong padding could use the difference to
+    read other people's messages.
     """
 
     message_class = MessageClass.NACK_BAD_ENCRYPTION
@@ -44,7 +44,7 @@ class DecryptionError(MessageRejectedError):
 
 
 class CipherRefusedError(DecryptionError):
-    """The policy of this host does not let the body be decrypted; its headers alone say so, and no key was used."""
+    """The policy of this host forbids decrypting the body. That follows from the headers alone, without using a key."""
 
     def __init__(self, reason: str) -> None:
         MessageRejectedError.__init__(self, reason)

@@ -2,11 +2,11 @@
 
     O:BAG:BAD:P(A;;0x20024;;;WD)(A;;GA;;;BA)
 
-The owner, the group, then the two lists with their flags and entries. Rights are printed with letters when
-they are generic or standard ones and as a hexadecimal mask when not: the letters for the lower bits belong
-to files, registry keys and directory objects and would mislead on a queue. All letters are understood.
+The owner, the group, then the two lists with their flags and entries. Generic and standard rights are printed with
+letters, others as a hexadecimal mask: the letters for the lower bits belong to files, registry keys and directory
+objects and would mislead for a queue. All letters can be read.
 
-Aliases such as ``DA`` mean a group of a domain and need that domain's SID to be read. Conditional and
+Aliases such as ``DA`` stand for a group of a domain and can be read only if the domain's SID is known. Conditional and
 resource-attribute entries have no text form here.
 """
 
@@ -159,19 +159,19 @@ _ACL_FLAGS: Mapping[str, Mapping[str, Control]] = {
 }
 _PRESENT = {"D": Control.DACL_PRESENT, "S": Control.SACL_PRESENT}
 
-# A list that is present but NULL. Not in the grammar of MS-DTYP; the name is the one of the Windows SDK.
+# A list that is present but NULL. It is not in the grammar of MS-DTYP; the name is that of the Windows SDK.
 _NULL_ACL = "NO_ACCESS_CONTROL"
 
 _SID = re.compile(rf"{SID_PATTERN}|[A-Z]{{2}}")
 _GUID = re.compile(GUID_PATTERN)
 _ACL_FLAG = re.compile(r"P|AR|AI")
 _ACE = re.compile(r"\(([^()]*)\)")
-# Hexadecimal, octal, decimal, in the order in which they are told apart.
+# Hexadecimal, octal, decimal, in the order in which they are tried.
 _NUMBER = re.compile(r"(?P<hex>0x[0-9A-Fa-f]{1,16})|(?P<octal>0[0-7]{1,22})|(?P<decimal>[0-9]{1,20})")
 
 
 def format_sddl(descriptor: SecurityDescriptor) -> str:
-    """Print a descriptor. What SDDL cannot say raises `EncodeError`."""
+    """Print a descriptor. Raises `EncodeError` if SDDL has no form for it."""
     text = ""
     if descriptor.owner is not None:
         text += f"O:{_format_sid(descriptor.owner)}"
@@ -213,10 +213,10 @@ def _format_rights(mask: int) -> str:
 
 
 def parse_sddl(text: str, domain: Sid | None = None, root_domain: Sid | None = None) -> SecurityDescriptor:
-    """Read a descriptor; the only error is `DecodeError`.
+    """Read a descriptor. Raises only `DecodeError`.
 
-    ``domain`` is what aliases like ``DA`` and ``LA`` belong to, ``root_domain`` the one of ``EA``, ``SA``
-    and ``RO``; in a forest of one domain it need not be given.
+    ``domain`` is the domain of aliases like ``DA`` and ``LA``, ``root_domain`` the one of ``EA``, ``SA`` and ``RO``;
+    in a forest of one domain it may be left out.
     """
     try:
         return _Parser(text, domain, root_domain or domain).descriptor()
@@ -226,7 +226,7 @@ def parse_sddl(text: str, domain: Sid | None = None, root_domain: Sid | None = N
 
 @dataclass(slots=True)
 class _Parser:
-    """One reading of one text, left to right."""
+    """Reads one text from left to right."""
 
     text: str
     domain: Sid | None

@@ -1,8 +1,7 @@
-"""Security identifiers: who a right belongs to (MS-DTYP 2.4.2).
+"""Security identifiers of users, groups and computers (MS-DTYP 2.4.2).
 
-A SID is kept as its two numbers; ``encode`` and ``decode`` are the packet form of 2.4.2.2, ``str`` and
-``parse`` the text of 2.4.2.1. Well-known SIDs have a name (2.4.2.4); those of a domain are the domain's SID
-and one number more.
+A SID is kept as its numbers; ``encode`` and ``decode`` are for the packet form of 2.4.2.2, ``str`` and ``parse`` for
+the text of 2.4.2.1. Well-known SIDs have a name (2.4.2.4); those of a domain are the domain's SID and one more number.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class Sid:
             raise EncodeError("a sub-authority of a SID takes 32 bits")
 
     def __str__(self) -> str:
-        # The text form turns to hexadecimal where the authority needs more than 32 bits.
+        # In text, an authority that needs more than 32 bits is hexadecimal.
         authority = str(self.authority) if self.authority < 1 << 32 else f"0x{self.authority:012X}"
         return "-".join(["S-1", authority, *map(str, self.sub_authorities)])
 
     @classmethod
     def parse(cls, text: str) -> Sid:
-        """Read ``S-1-5-32-544``. A SID without sub-authorities is taken too: 2.4.2.4 itself lists S-1-5."""
+        """Read ``S-1-5-32-544``. A SID without sub-authorities is accepted too: 2.4.2.4 itself lists S-1-5."""
         if not _SID.fullmatch(text):
             raise DecodeError("a SID reads S-1-<authority>-<number>-...")
         authority, *numbers = text.split("-")[2:]
@@ -76,7 +75,7 @@ class Sid:
 
     @classmethod
     def decode(cls, data: bytes, offset: int = 0) -> Sid:
-        """Read the SID that begins at ``offset``; ``size`` tells where it ended."""
+        """Read the SID that begins at ``offset``; its ``size`` tells where it ends."""
         if len(data) - offset < _HEAD_SIZE:
             raise DecodeError("a SID ends inside its 8 fixed bytes", offset)
         revision, count = data[offset], data[offset + 1]
@@ -175,7 +174,7 @@ WELL_KNOWN: Mapping[str, Sid] = MappingProxyType(
         }.items()
     }
 )
-"""The SIDs that are the same on every machine, by their name in MS-DTYP 2.4.2.4."""
+"""The SIDs that are the same on every machine, by their names in MS-DTYP 2.4.2.4."""
 
 DOMAIN_IDENTIFIERS: Mapping[str, int] = MappingProxyType(
     {

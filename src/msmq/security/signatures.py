@@ -1,12 +1,11 @@
 """Signing messages and verifying their signatures (MS-MQMQ 2.2.19.3, 2.5; MS-MQQB 3.1.5.8.3, 3.1.7.1.4).
 
-What is signed is a sequence of bytes that `msmq.wire.signature` builds from the packet. The signature is
-RSASSA-PKCS1-v1_5 over its hash, least significant byte first as CryptoAPI writes it. Neither the padding
-nor the byte order is in the specification (MQQB-3.1.5.8.3-h): this module is the one place that knows them.
+The signed bytes are built from the packet by `msmq.wire.signature`. The signature is RSASSA-PKCS1-v1_5 over its hash,
+least significant byte first as CryptoAPI writes it. Neither the padding nor the byte order is in the specification
+(MQQB-3.1.5.8.3-h): only this module knows them.
 
-Six hash algorithms exist on the wire, and four of them no longer protect anything. All can be verified,
-because old peers use them, but a `HashPolicy` decides which are believed, and by default that is SHA-512
-alone.
+Six hash algorithms exist on the wire, and four of them no longer protect anything. All can be verified, because old
+peers use them, but a `HashPolicy` decides which are accepted, by default only SHA-512.
 """
 
 from __future__ import annotations
@@ -31,16 +30,17 @@ from msmq.wire.signature import SignatureType
 
 @dataclass(frozen=True, slots=True)
 class HashPolicy:
-    """Which hash algorithms are believed, and which one is used for new signatures.
+    """The hash algorithms that are accepted, and the one for new signatures.
 
-    Windows 8 and later accept SHA-512 alone unless more is configured; so do we (MQQB-1.3.2.2-b).
+    Windows 8 and later accept only SHA-512 unless more is configured; so do we (MQQB-1.3.2.2-b).
     """
 
     accepted: frozenset[HashAlgorithm] = frozenset({HashAlgorithm.SHA512})
     preferred: HashAlgorithm = HashAlgorithm.SHA512
 
     def require(self, number: int) -> HashAlgorithm:
-        """The algorithm with this number on the wire, if there is one and it is believed."""
+        """The algorithm with this number on the wire. Raises AuthenticationError if there is none or it is not
+        accepted."""
         try:
             algorithm = HashAlgorithm(number)
         except ValueError:
@@ -52,7 +52,7 @@ class HashPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Hash:
-    """A hash function, and the DER that names it in front of a digest (RFC 8017 9.2, note 1)."""
+    """A hash function, and the DER prefix that names it in front of a digest (RFC 8017 9.2, note 1)."""
 
     digest: Callable[[bytes], bytes]
     prefix: bytes
@@ -92,7 +92,7 @@ def _digest_info(data: bytes, hash_algorithm: HashAlgorithm) -> bytes:
 
 
 def sign(data: bytes, key: RSAPrivateKey, hash_algorithm: HashAlgorithm = HashAlgorithm.SHA512) -> bytes:
-    """The signature of ``data`` as it goes into the packet."""
+    """Sign ``data``; returns the signature in the byte order of the packet."""
     try:
         signature = key.sign(_digest_info(data, hash_algorithm), PKCS1v15(), NoDigestInfo())
     except ValueError:
@@ -103,12 +103,12 @@ def sign(data: bytes, key: RSAPrivateKey, hash_algorithm: HashAlgorithm = HashAl
 
 
 def verify(data: bytes, signature: bytes, key: RSAPublicKey, hash_algorithm: HashAlgorithm) -> bool:
-    """Whether ``signature`` is one of ``data`` under ``key``; no policy is asked."""
+    """Whether ``signature`` is one of ``data`` under ``key``, whatever the policy."""
     return _recover(signature, key) == _digest_info(data, hash_algorithm)
 
 
 def _recover(signature: bytes, key: RSAPublicKey) -> bytes | None:
-    """What the signer signed, or None where the padding is not exactly the one of RFC 8017 8.2."""
+    """The signed data, or None if the padding is not exactly that of RFC 8017 8.2."""
     try:
         return key.recover_data_from_signature(signature[::-1], PKCS1v15(), None)
     except (InvalidSignature, ValueError):
@@ -122,11 +122,11 @@ def authenticate(
     hash_algorithm: int,
     policy: HashPolicy,
 ) -> SignatureType | None:
-    """Decide what a received signature proves, or raise `AuthenticationError` (MS-MQQB 3.1.5.8.3).
+    """Verify a received signature and return its type, or raise `AuthenticationError` (MS-MQQB 3.1.5.8.3).
 
-    ``candidates`` are the byte sequences that may have been signed, in the order to try them: MSMQ 2.0
-    before 1.0 for SecurityData.Signature, 3.0 for MultiQueueFormatHeader.Signature. Without a signature
-    nothing is looked at, not even the number of the hash algorithm.
+    ``candidates`` are the byte sequences that may have been signed, in the order to try them: MSMQ 2.0 before 1.0 for
+    SecurityData.Signature, 3.0 for MultiQueueFormatHeader.Signature. Returns None without a signature, whatever the
+    other arguments are.
     """
     if not signature:
         return None

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 _ROUNDING_MS: Final = 0.001
-"""An alarm set for n milliseconds goes off at n / 1,000 seconds, which times 1,000 may be a little less than n."""
+"""The rounding of clock times: an alarm for n milliseconds expires at n / 1,000 seconds, which times 1,000 may be a
+little less than n."""
 
 
 def now_ms() -> int:
@@ -16,10 +17,10 @@ def now_ms() -> int:
 
 
 class Alarm:
-    """Calls ``action`` at or before the deadline last set; whoever is called looks at the time and sets the next one.
+    """Calls ``action`` at or before the deadline last set. The action checks the time and sets the next deadline.
 
-    A deadline that moves on, as most do with every message, costs nothing: the alarm goes off where it was set
-    first, finds nothing due, and is set again.
+    Postponing a deadline, which happens with nearly every message, costs nothing: the alarm expires at its first time,
+    nothing is due, and it is set again.
     """
 
     __slots__ = ("_action", "_deadline_ms", "_loop", "_timer")

@@ -1,8 +1,8 @@
-"""The allocator of the C library, told that a queue manager soon needs again what it frees.
+"""Settings of the C library's allocator, so that memory a queue manager frees is kept for reuse.
 
-By itself glibc gives large blocks back to the system at once, and the next one of that size is made of fresh pages,
-each of which the system clears when it is first touched. For a body of some megabytes, which is copied a few times on
-its way, that takes many times as long as the copying.
+By default glibc returns large blocks to the system at once, and the next block of that size gets fresh pages, each of
+which the system clears when it is first used. For a body of some megabytes, which is copied a few times, that takes
+many times as long as the copying.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 _M_TRIM_THRESHOLD: Final = -1
 _M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
-"""What glibc calls them in malloc.h."""
+"""The names of these options in malloc.h."""
 _LARGEST_KEPT: Final = 16 << 20
 """Blocks up to this size are not given back one by one: several of the largest messages."""
 _MOST_FREE: Final = 128 << 20
@@ -24,7 +24,7 @@ go, and under load come back, again and again."""
 
 
 def keep_freed_memory() -> bool:
-    """Let the process keep some of the memory that it frees; gives whether its C library can."""
+    """Make the process keep some of the memory that it frees. Returns whether the C library supports that."""
     if sys.platform != "linux":
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none

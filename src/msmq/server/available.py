@@ -1,7 +1,7 @@
-"""A queue manager that is one of several instances: it waits for its turn, leads, and waits again.
+"""A queue manager that is one of several instances: it waits, leads, and waits again.
 
-The daemon is the same as ever; it is made anew for each turn, with a disk whose log the instances share. A turn ends
-without a word to anybody when the lead is lost, and in an orderly way when somebody asks for it.
+The daemon is the ordinary one, made anew for each turn, with a disk whose log the instances share. A turn ends at once
+when the lead is lost, and in an orderly way when somebody asks for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def new_instance(config: Config) -> Instance:
-    """The instance that a configuration describes; what it needs is an extra."""
+    """The instance that a configuration describes. Raises ConfigError if the extra that it needs is not installed."""
     try:
         from msmq.ha.instance import Instance
     except ImportError as error:
@@ -51,7 +51,7 @@ class Availability:
         self._handover = asyncio.Event()
 
     async def run(self) -> bool:
-        """Until it is told to stop; gives whether something failed that waiting does not mend."""
+        """Run until told to stop. Returns whether something failed that waiting does not mend."""
         from msmq.ha.health import Health
 
         instance = self.instance
@@ -74,7 +74,7 @@ class Availability:
             instance.stop()
 
     async def _unless_stopped(self, work: Awaitable[_T]) -> _T | None:
-        """The result of some work; None when it was to stop meanwhile."""
+        """The result of some work, or None if :attr:`stopping` was set before it ended."""
         task = asyncio.ensure_future(work)
         stopped = asyncio.ensure_future(self.stopping.wait())
         await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -87,13 +87,13 @@ class Availability:
         return None
 
     async def _take_turn(self, disk: FarDisk) -> bool:
-        """Lead as long as it goes; gives whether there may be another turn."""
+        """Lead as long as possible. Returns whether there may be another turn."""
         instance = self.instance
         leadership = instance.leadership
         assert leadership is not None
         daemon = Daemon(self.config, far_disk=disk)
         self._handover.clear()
-        await instance.tell("leader")  # which may move the address that the doors are opened at
+        await instance.tell("leader")  # which may move the address that the ports are opened at
         try:
             await daemon.start()
         except (MsmqError, OSError) as error:

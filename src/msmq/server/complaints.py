@@ -1,4 +1,4 @@
-"""Saying something once: what strangers can cause as often as they like must not fill the log."""
+"""Logging each thing once, so that strangers who can cause it at will cannot fill the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST: Final = 64
 
 
 class Complaints:
-    """A log that is told each thing once at level warning, and again at level debug only."""
+    """Logs each reason once at level warning, and after that only at level debug."""
 
     def __init__(self, log: logging.Logger, about: str = "a message is refused") -> None:
         self._log = log

@@ -1,7 +1,7 @@
-"""What an operator may decide, with its default and what it means.
+"""The configuration of a daemon: its options, with their defaults and meanings.
 
-One TOML file holds everything; each option below is a key of the same name, times of the protocol are in the
-table ``[timers]``. Options of the command line go before the file.
+One TOML file holds everything; each option below is a key of the same name, times of the protocol are in the table
+``[timers]``. Options of the command line override the file.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ RELOADABLE: Final = frozenset(
         "send_insecure_nacks",
     }
 )
-"""What a reload (SIGHUP) changes; connections that are there keep the limits they began with."""
+"""The options that a reload (SIGHUP) changes; existing connections keep the limits they began with."""
 API_NEEDS_RESTART: Final = ("enabled", "listen", "socket_mode")
-"""What a reload does not change of the channel of applications."""
+"""The options of the channel that a reload does not change."""
 
 
 def _computer_name() -> str:
@@ -113,7 +113,7 @@ class ApiConfig:
 
     @property
     def plate(self) -> Doorplate:
-        """What the door needs of it."""
+        """The settings that the channel's door needs."""
 
         def path(text: str) -> Path | None:
             return Path(text) if text else None
@@ -128,7 +128,8 @@ class ApiConfig:
         )
 
     def reloaded(self, wanted: ApiConfig) -> tuple[ApiConfig, list[str]]:
-        """Like :meth:`Config.reloaded`. Clients that must have a certificate need a restart to be let in without."""
+        """Like :meth:`Config.reloaded`. Admitting clients without a certificate, if they needed one before, takes a
+        restart."""
         fixed = {name: getattr(self, name) for name in API_NEEDS_RESTART}
         if bool(self.client_authorities) != bool(wanted.client_authorities):
             fixed["client_authorities"] = self.client_authorities
@@ -138,7 +139,7 @@ class ApiConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything about one daemon."""
+    """The whole configuration of a daemon."""
 
     data: Annotated[Path, "Directory of everything the queue manager keeps."] = Path("msmq-data")
     name: Annotated[str, "Name of this computer, as it stands in path names."] = field(
@@ -279,8 +280,8 @@ class Config:
             raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")
 
     def reloaded(self, wanted: Config) -> tuple[Config, list[str]]:
-        """This configuration with what can change while the daemon runs taken from another one; and the names of
-        the options that also differ and need a restart."""
+        """This configuration with the reloadable options of another one, and the names of the options that also differ
+        and need a restart."""
         differing = [
             each.name for each in fields(self) if getattr(self, each.name) != getattr(wanted, each.name)
         ]
@@ -291,7 +292,7 @@ class Config:
 
     @property
     def crowding(self) -> Crowding:
-        """How many connections there may be, as far as the process has file descriptors for them."""
+        """The limits for connections, as far as the process has file descriptors for them."""
         return Crowding(
             self.max_connections,
             self.max_connections_per_address,
@@ -303,7 +304,7 @@ class Config:
 
     @property
     def crypto_policy(self) -> CryptoPolicy:
-        """What is decided about signatures and encryption."""
+        """The settings for signatures and encryption."""
         cipher = partial(_algorithm, EncryptionAlgorithm)
         hashes = frozenset(
             _algorithm(HashAlgorithm, "accepted_hashes", name) for name in self.accepted_hashes
@@ -330,11 +331,11 @@ class Config:
 
     @property
     def own_addresses(self) -> frozenset[str]:
-        """The addresses that are certainly ours: those we listen on by themselves."""
+        """The addresses that are certainly ours: those listened on, except wildcards."""
         return frozenset(address for address in self.listen if address not in _WILDCARDS)
 
     def source_for(self, address: str) -> str | None:
-        """Where connections to ``address`` start, None to leave it to the system."""
+        """The local address for connections to ``address``, None to leave it to the system."""
         version = ip_address(address).version
         ours = next((own for own in self.listen if ip_address(own).version == version), None)
         return None if ours in _WILDCARDS else ours
@@ -352,12 +353,12 @@ def _algorithm(kind: type[Algorithm], option: str, name: str) -> Algorithm:
 
 
 def served() -> Config:
-    """What `msmq serve` does when nobody says anything: like any other daemon, and remote read is open."""
+    """The defaults of `msmq serve`: those of any daemon, and an open port for remote read."""
     return replace(Config(), rpc=SERVED)
 
 
 def load(path: Path) -> Config:
-    """Read a configuration file, for what it does not say with the defaults of `msmq serve`."""
+    """Read a configuration file; options that it lacks have the defaults of `msmq serve`."""
     try:
         with path.open("rb") as file:
             config = from_table(tomllib.load(file), served())
@@ -380,7 +381,7 @@ def _read_table(defaults: Any, table: dict[str, Any], prefix: str = "") -> Any:
 
 
 def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
-    """One value, of the type its default has."""
+    """Read one value, which must have the type of its default."""
     known = {entry.name for entry in fields(defaults)}
     if name not in known:
         raise ConfigError(f"{prefix}{name} is no option.")
@@ -406,7 +407,7 @@ def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
 
 
 def show(config: Config) -> str:
-    """A configuration as the file that would give it, with what each option means."""
+    """The file that would give a configuration, with the meaning of each option."""
     lines: list[str] = []
     tables: list[str] = []
     for name, hint in get_type_hints(Config, include_extras=True).items():

@@ -1,8 +1,8 @@
 """The daemon: one process, one loop, one queue manager.
 
 It starts from the inside out (store, queue manager, then the doors) and stops from the outside in: no more
-connections, everything durable, what was stored acknowledged, then the queue manager and the store. A disk that
-fails stops it at once without another word to anybody.
+connections, everything durable, stored messages acknowledged, then the queue manager and the store. If the disk fails
+it stops at once and answers nobody.
 """
 
 from __future__ import annotations
@@ -63,25 +63,25 @@ from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
 _ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.")
-"""Whose errors, when nobody catches them, leave a state behind that nobody vouches for."""
+"""Rooms whose uncaught errors stop the daemon, since they may have left half a change behind."""
 _CLEAN_BYTES = 1 << 15
 _CLEAN_PAUSE_MS = 5
-"""How much of the store is cleaned in one go, and when it goes on: everybody else waits meanwhile."""
+"""How many bytes of the store are cleaned at once, and the pause until it goes on: everything else waits meanwhile."""
 _T = TypeVar("_T")
 _STORE_ID_BYTES = 16
 _SWITCH_S: Final = 0.000_5
 _log = logging.getLogger(__name__)
 _audit = logging.getLogger("msmq.audit")
-"""Who was not let in."""
+"""Logs who was refused."""
 
 
 def tune_process() -> None:
-    """For a process that is nothing but a daemon.
+    """Tune a process that only runs a daemon.
 
-    The collector of cycles looks less often: queued messages are many objects and no cycles, and looking through them
-    again and again took a quarter of the time. The thread that writes to the disk gets its turn sooner: it wants one
-    between writing and syncing and one afterwards, and beside a busy loop each would take it the usual 5 ms. A
-    connection is a file descriptor, and the usual limit to those is low. Memory of large bodies is used again.
+    The garbage collector runs less often: queued messages are many objects without cycles, and scanning them took a
+    quarter of the time. The thread that writes to the disk gets the interpreter sooner: it needs it between writing
+    and syncing and once afterwards, and beside a busy loop each would take the usual 5 ms. The limit of file
+    descriptors, of which each connection needs one, is raised. Memory of large bodies is kept for reuse.
     """
     gc.collect()
     gc.freeze()
@@ -92,7 +92,7 @@ def tune_process() -> None:
 
 
 class Daemon:
-    """A running queue manager with its doors."""
+    """A running queue manager with its doors to the network."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class Daemon:
         store_options: StoreOptions | None = None,
         far_disk: FarDisk | None = None,
     ) -> None:
-        """``domain`` is the directory of the domain this host is in: it is published there when it first starts.
-        ``workgroup`` is what the file of a directory says, for hosts that have no such file.
+        """``domain`` is the directory of this host's domain, in which it is published when it first starts.
+        ``workgroup`` is a workgroup's directory for hosts without the file.
 
-        Without an ``environment`` and a ``disk`` it lives in the real world: its clock, its chance, the directory
-        of the configuration. ``far_disk`` takes the place of ``disk`` when its syncs wait for other computers."""
+        Without ``environment`` and ``disk`` it uses the real clock, random numbers and the directory of the
+        configuration. ``far_disk`` replaces ``disk`` if syncs wait for other computers."""
         self.config = config
         self._far_disk = far_disk
         self.gate = Gate(config.crowding, asyncio.get_running_loop, _log.warning)
@@ -125,7 +125,7 @@ class Daemon:
         self._directory = workgroup
         self._handler_before: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
         self.failure: Exception | None = None
-        """Why the daemon cannot go on, if it cannot: the disk failed, or something went wrong inside."""
+        """The reason why the daemon cannot go on, a failure of the disk or an internal error; None while it can."""
         self.stopping = asyncio.Event()
         """Set when the daemon cannot go on."""
         self._ping_doors: list[asyncio.DatagramTransport] = []
@@ -135,7 +135,7 @@ class Daemon:
         self.work = Work()
         """What it did since it started."""
         self.recovered: Mapping[str, Any] = {}
-        """What the ledger had of users."""
+        """The values of the ledger that belong to users and the channel."""
         self.remote_read: RemoteReadDoor | None = None
         """Remote read, if it is served."""
 
@@ -198,14 +198,14 @@ class Daemon:
         self.manager.credentials.tell = Complaints(_log).hear
         self.manager.queues.outgoing.check_way = check_way
         self.manager.queues.outgoing.most_incidental = config.max_incidental_queues
-        # Who listens on one loopback address only shares this computer with others of its kind.
+        # A host that listens only on one loopback address shares this computer with other queue managers.
         self.manager.naming.loopback_is_local = not config.own_addresses
         if membership is None:
             found = self.manager.start(provisioning=None)
         else:
             found = await asyncio.to_thread(membership.start, self.manager)
             membership.go_live()
-        # Who promised to commit before it stopped learns now how that ended.
+        # Learn the outcome of transactions that were prepared before the last stop.
         self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
@@ -214,7 +214,7 @@ class Daemon:
             for key, value in found.values.items()
             if key.startswith(("user/", "row/", "token/", "alarms", "lineage"))
         }
-        self.store.commit()  # who we are, before anybody is told
+        self.store.commit()  # our identity, before anybody is told
         self.work.follow(lambda: self.store.durable)
         self._troubles = Troubles(self.manager.core, self.store, found.values)
         self.commit = GroupCommit(
@@ -302,7 +302,7 @@ class Daemon:
         if await open_door(door):
             self.remote_read = door
 
-    # What the channel of applications and remote read ask for
+    # Calls of the channel of applications and of remote read
 
     async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
         return call() if self.membership is None else await self.membership.ask(call, anew=anew)
@@ -353,7 +353,7 @@ class Daemon:
         self._ping_doors.clear()
 
     async def stop(self) -> None:
-        """Stop in an orderly way; nothing that was promised is lost."""
+        """Stop in an orderly way; nothing that was confirmed is lost."""
         loop = asyncio.get_running_loop()
         if loop.get_exception_handler() == self._unhandled:
             loop.set_exception_handler(self._handler_before)
@@ -373,14 +373,14 @@ class Daemon:
         for connection in list(self.listener.connections):
             connection.close()
         self.arrivals.stop()
-        await asyncio.sleep(0)  # transports say goodbye
+        await asyncio.sleep(0)  # let the transports close
         if self.failure is None:
             await self.commit.drain()
             self.manager.stop()
         self.store.close()
 
     def reload(self, wanted: Config) -> list[str]:
-        """Take over what can change while running; gives the options that need a restart.
+        """Take over the options that can change while running. Returns those that need a restart.
 
         Raises:
             MsmqError: the directory of the workgroup or a certificate cannot be used; nothing has changed.
@@ -403,7 +403,7 @@ class Daemon:
         return left
 
     def _read_workgroup(self) -> LocalDirectory | None:
-        """What the file of the directory says now, if there is one."""
+        """Read the directory file of the workgroup again, if there is one."""
         if self.config.directory.wanted != "file":
             return None
         fresh = LocalDirectory.load(Path(self.config.directory.file))
@@ -415,8 +415,8 @@ class Daemon:
         return fresh
 
     def _internal_error(self, error: BaseException) -> None:
-        """Half an event was left behind, and nobody vouches for what is in memory: nothing of it is written any more,
-        and nobody is answered. What was acknowledged is in the log."""
+        """Stop after an internal error, which may have left half an event behind: nothing more is written, and nobody
+        is answered. What was acknowledged is in the log."""
         _log.critical(
             "an internal error; the queue manager stops and has to be started again", exc_info=error
         )
@@ -427,13 +427,13 @@ class Daemon:
         self.abandon(failure)
 
     def abandon(self, failure: StoreError) -> None:
-        """Write nothing more and answer nobody, from this moment on."""
+        """Write nothing more and answer nobody from now on."""
         self.store.abandon(failure)
         self.commit.give_up(failure)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What nobody caught in a callback of ours is an internal error too: timers, drains and the cleaning of the
-        store work outside of events."""
+        """Treat an uncaught error in a callback of our rooms as an internal error too: timers, drains and cleaning
+        work outside of events."""
         error = context.get("exception")
         if "handle" in context and error is not None and not isinstance(error, MsmqError | OSError):
             rooms = (
@@ -447,15 +447,14 @@ class Daemon:
             loop.default_exception_handler(context)
 
     def _disk_full(self, full: bool) -> None:
-        """While the disk takes nothing, neither does the queue manager: what it took could only wait in memory."""
+        """Stop taking messages while the disk is full: they could only wait in memory."""
         if full:
             self.manager.begin_flow_control()
         else:
             self.manager.end_flow_control()
 
     def _store_failed(self, error: Exception) -> None:
-        """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is
-        in memory: only a restart tells."""
+        """Stop after a failure of the disk or an internal error: only a restart tells what is on the disk."""
         _log.critical("%s", error, exc_info=None if isinstance(error, MsmqError) else error)
         self.failure = error
         self.stopping.set()
@@ -480,7 +479,7 @@ class Daemon:
                 _log.info("session with %s open", connection.peer)
                 self.outgoing.established(connection)
             elif isinstance(event, Closed):
-                # Strangers who never get a session could otherwise fill the log.
+                # Otherwise strangers who never get a session could fill the log.
                 level = logging.INFO if connection.was_open else logging.DEBUG
                 _log.log(
                     level, "session with %s closed: %s %s", connection.peer, event.reason.value, event.detail
@@ -496,8 +495,8 @@ class Daemon:
     # Time
 
     def _keep_house(self) -> None:
-        """Timers of the queue manager, records nobody waits for, figures to show, space to give back. There is a next
-        time whatever happens in between."""
+        """Periodic work: timers of the queue manager, commits nobody waits for, statistics, cleaning. The next time is
+        set first, whatever happens in between."""
         self.work.late((now_ms() - self._house_kept_ms) / 1000)
         self._house_kept_ms = now_ms() + _HOUSEKEEPING_MS
         self._housekeeping.set(self._house_kept_ms)
@@ -512,7 +511,7 @@ class Daemon:
         self._clean()
 
     def _clean(self) -> None:
-        """Give some space of the store back, and go on soon if there is more of it. Messages go first."""
+        """Free some space of the store, and continue soon if there is more. Messages take precedence."""
         if self.failure is not None:
             return
         more = self.commit.busy or self.store.clean_step(self._cleaning, _CLEAN_BYTES)

@@ -1,8 +1,8 @@
-"""File descriptors: how many this process may have, has, and keeps for itself.
+"""File descriptors: how many this process may use, uses, and reserves for itself.
 
-The system gives a new descriptor the lowest number that is free. So the number of an accepted connection says how many
-are in use at least, and connections are refused from a certain number on (:mod:`msmq.admission.gate`). The rest is for
-the store, for the links to other hosts and for connections that are accepted only to be told that there is no room.
+The system gives a new descriptor the lowest number that is free. So the number of an accepted connection tells how
+many are at least in use, and connections are refused from a certain number on (:mod:`msmq.admission.gate`). The rest
+is for the store, for links to other hosts and for connections that are accepted only to be refused.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final
 _ENOUGH: Final = 65_536
 _RESERVE: Final = 8_192
 _DOORS: Final = 4
-"""Sessions, applications, remote readers, the endpoint mapper."""
+"""The number of doors: sessions, applications, remote readers, the endpoint mapper."""
 
 
 def limit() -> int:
-    """How many descriptors this process may have."""
+    """The number of descriptors that this process may have."""
     if sys.platform == "win32":
-        return sys.maxsize  # handles of Windows are not numbered like this, nor limited
+        return sys.maxsize  # handles on Windows are neither numbered like this nor limited
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,7 +29,7 @@ def limit() -> int:
 
 
 def raise_limit() -> None:
-    """Take what the system allows: the usual limit of 1,024 is for programs that use select."""
+    """Raise the limit as far as the system allows: the usual 1,024 is for programs that use select."""
     if sys.platform == "win32":
         return
     import resource
@@ -41,7 +41,7 @@ def raise_limit() -> None:
 
 
 def reserve() -> int:
-    """How many of them are not for connections: a quarter where there are few."""
+    """The number of descriptors that are not for connections: a quarter if there are few."""
     return min(limit() // 4, _RESERVE)
 
 
@@ -50,8 +50,8 @@ def for_connections() -> int:
 
 
 def scarce() -> bool:
-    """Whether half of the reserve is used up as well: then links to other hosts, which strangers can cause by naming
-    them, have to wait."""
+    """Whether half of the reserve is used too. Then links to other hosts have to wait, since strangers can cause them
+    by naming hosts."""
     try:
         probe = os.open(os.devnull, os.O_RDONLY)
     except OSError as error:
@@ -63,16 +63,16 @@ def scarce() -> bool:
 
 
 def at_once() -> int:
-    """How many connections one door may accept in one go, if all doors do."""
+    """The number of connections that each door may accept at once, if all doors do."""
     return max(reserve() // (2 * _DOORS), 1)
 
 
 def in_use() -> int:
-    """How many there are now; 0 where the system does not tell."""
+    """The number of descriptors in use; 0 if the system does not tell."""
     for table in ("/proc/self/fd", "/dev/fd"):
         try:
-            return len(os.listdir(table)) - 1  # one is that of the question
+            return len(os.listdir(table)) - 1  # one is the listing's own
         except OSError as error:
-            if error.errno == errno.EMFILE:  # there is none left even for the question
+            if error.errno == errno.EMFILE:  # not even one is left for the listing
                 return limit()
     return 0

@@ -1,4 +1,4 @@
-"""The table ``[directory]``: in which directory this host is, and how to get there."""
+"""The table ``[directory]``: which directory this host uses, and how to reach it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LONGEST_PASSWORD: Final = 1_024
 
 
 class ConfigError(MsmqError):
-    """The configuration says something that cannot be."""
+    """The configuration contains something invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySettings:
-    """Paths that are relative start at the configuration file."""
+    """The table ``[directory]``. Relative paths start at the configuration file."""
 
     file: Annotated[str, "The directory of a workgroup, for kind file."] = ""
     kind: Annotated[
@@ -105,17 +105,17 @@ class DirectorySettings:
 
     @property
     def wanted(self) -> str:
-        """Which of the kinds it is."""
+        """The kind of the directory."""
         return self.kind or ("file" if self.file else "ldap" if self.servers or self.domain else "none")
 
     def relative_to(self, directory: Path) -> DirectorySettings:
-        """These settings with paths that do not depend on where the process runs."""
+        """These settings with relative paths resolved against ``directory``."""
         paths = ("file", "keytab", "password_file", "certificate_authority")
         given: dict[str, Any] = {name: getattr(self, name) for name in paths}
         return replace(self, **{name: _below(directory, text) for name, text in given.items() if text})
 
     def connection(self) -> Settings:
-        """How to reach the domain. Reads the password.
+        """The settings for connections to the domain. Reads the password.
 
         Raises:
             ConfigError: the password cannot be read.
@@ -151,7 +151,7 @@ def _first_line(path: Path) -> str:
 
 
 def _server(text: str) -> Server:
-    """``NAME``, ``NAME:PORT`` or ``NAME@ADDRESS:PORT``; an IPv6 address stands in brackets."""
+    """Parse ``NAME``, ``NAME:PORT`` or ``NAME@ADDRESS:PORT``; an IPv6 address is in brackets."""
     name, _, address = text.partition("@")
     where = address or name
     host, colon, port = where.rpartition(":")

@@ -1,9 +1,9 @@
-"""Configuration by environment variables, as containers have it.
+"""Configuration by environment variables, as is usual for containers.
 
-``MSMQ_CONFIG_LOG_FORMAT=json`` is ``log_format = "json"`` of the file, and ``MSMQ_CONFIG_API__LISTEN`` is ``listen`` of
-its table ``[api]``: two underscores stand between a table and its option. A value is TOML where it can be read as TOML
-(``512``, ``true``, ``["a", "b"]``), and a text where it cannot. What the environment says goes before the file, and
-the command line before both. ``MSMQ_CONFIG`` itself is the file.
+``MSMQ_CONFIG_LOG_FORMAT=json`` is ``log_format = "json"`` of the file, and ``MSMQ_CONFIG_API__LISTEN`` is ``listen``
+of its table ``[api]``: two underscores stand between a table and its option. A value is TOML where it can be read as
+TOML (``512``, ``true``, ``["a", "b"]``), and a text where it cannot. The environment overrides the file, and the
+command line overrides both. ``MSMQ_CONFIG`` itself is the file.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ PREFIX: Final = "MSMQ_CONFIG_"
 
 
 def with_environment(config: Config, environment: Mapping[str, str]) -> Config:
-    """A configuration with what the environment says on top; an unknown option is refused by its variable's name.
+    """A configuration with the options of the environment. An unknown option is refused, naming its variable.
 
-    All variables count together: a certificate and its key are two of them, and neither is right alone.
+    All variables are applied together: some are valid only together, such as a certificate and its key.
     """
     tables: dict[str, dict[str, Any]] = {}
     together: dict[str, Any] = {}
@@ -42,7 +42,7 @@ def with_environment(config: Config, environment: Mapping[str, str]) -> Config:
 
 
 def _nested(path: list[str], option: str, value: Any, top: dict[str, Any]) -> dict[str, Any]:
-    """Put an option into its table under ``top``, and give ``top`` back."""
+    """Put an option into its table below ``top``, and return ``top``."""
     table = top
     for name in path:
         table = table.setdefault(name, {})
@@ -51,7 +51,7 @@ def _nested(path: list[str], option: str, value: Any, top: dict[str, Any]) -> di
 
 
 def _refusal(table: dict[str, Any], config: Config) -> str | None:
-    """Why a table alone is refused; None if it is not."""
+    """The error of a table alone, or None."""
     try:
         from_table(table, config)
     except ConfigError as error:
@@ -60,7 +60,7 @@ def _refusal(table: dict[str, Any], config: Config) -> str | None:
 
 
 def _is_text(config: Any, path: list[str]) -> bool:
-    """Whether an option is a text, which is taken as it stands: a computer may be called 1801 or true."""
+    """Whether an option is a text, which is taken literally: a computer may be called 1801 or true."""
     for name in path:
         if not is_dataclass(config) or name not in {entry.name for entry in fields(config)}:
             return False

@@ -1,13 +1,12 @@
-"""One commit for many: whatever is appended while a batch is being written shares the next one.
+"""One commit for many waiters: everything appended while a batch is being written shares the next batch.
 
-Nothing leaves this process before the records of its cause are durable. Whoever wants to send something says so
-with :meth:`GroupCommit.when_durable` and is called when everything appended until then will survive, in the order
-in which they asked. With nothing to wait for the call is immediate, so that express messages cost no commit.
+Nothing leaves this process before the records that it depends on are durable. To send something, callers use
+:meth:`GroupCommit.when_durable`, and are called when everything appended until then is durable, in the order in which
+they asked. If nothing is pending the call is immediate, so that express messages need no commit.
 
-While the disk is quick the loop writes batches itself, unless there is much to write: a thread has to get the
-interpreter from the loop twice for each batch, which takes longer. A slow disk, or a large batch, is left to a thread,
-and the loop goes on gathering. To a disk on other computers a batch is sent in place and answered later, and the next
-one is on its way before that.
+On a quick disk the loop writes small batches itself: a thread would need the interpreter twice for each batch, which
+takes longer. With a slow disk, or for a large batch, a thread writes while the loop goes on gathering. For a disk on
+other computers the loop sends a batch, and the next one before the answer comes.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from msmq.store import Batch, FarDisk, Store, StoreError, StoreFullError
 _RETRY_FULL_S: Final = 1.0
 _LAZY_S: Final = 0.02
 _SMALL_BYTES: Final = 1 << 20
-"""What a quick disk takes in about the time of a sync."""
+"""The most bytes that a quick disk writes in about the time of a sync."""
 _MOST_UNDER_WAY: Final = 2
-"""How many batches are on their way to a far disk: while it is busy with one, the next one lies there already. More of
-them would only be smaller."""
+"""The most batches that are sent to a far disk without an answer, so that it has the next one when it is done with the
+last. More would only make batches smaller."""
 _log = logging.getLogger(__name__)
 
 Action = Callable[[], None]
 
 
 class GroupCommit:
-    """Commits a store on behalf of everybody who waits for it.
+    """Commits a store for all that wait for it.
 
-    ``failed`` is called once when the disk fails for good: then nothing more may leave, and nothing will. ``full`` is
-    told True when the disk has no room for a batch, and False when the batch is written after all. ``committed`` hears
-    of each batch how many bytes it had and how long it took. ``far`` is the store's disk when that is on other
+    ``failed`` is called once when the disk fails for good, after which nothing more leaves. ``full`` is called with
+    True when the disk has no room for a batch, and with False when the batch has been written after all. ``committed``
+    is called with the size of each batch and the time it took. ``far`` is the store's disk when that is on other
     computers: a sync takes the time of a round trip and perhaps of an election, and the loop never waits for it.
     """
 
@@ -59,16 +58,17 @@ class GroupCommit:
         self._full = full
         self._committed = committed
         self._waiting: list[tuple[int, int, Action]] = []
-        """A heap: what has to be durable, in which order they asked, what to do then."""
+        """A heap of what has to be durable, the order of asking, and the action to call."""
         self._asked = count()
         self._scheduled = False
         self._writing: asyncio.Task[None] | None = None
         self._under_way: deque[tuple[list[Batch], float]] = deque()
-        """What a far disk was sent and has not answered yet, and since when."""
+        """Batches that were sent to a far disk and not answered yet, with their times."""
         self._refused: list[Batch] = []
-        """What it had no room for, and what was sent behind that, or what the files here have no room for."""
+        """Batches that a far disk had no room for, with those sent after them, and batches that the local files have
+        no room for."""
         self._refusal: StoreFullError | None = None
-        """Why."""
+        """The reason for that."""
         self._is_full = False
         self._loop = asyncio.get_running_loop()
         self._broken = False
@@ -94,14 +94,14 @@ class GroupCommit:
     def when_durable(self, action: Action, mark: int | None = None) -> None:
         """Call ``action`` once everything appended so far is durable.
 
-        A caller that needs only what was appended up to some moment gives the ``mark`` of that moment, which is what
-        ``Store.appended`` was then, and is called without waiting for what was appended later. Callers with the same
-        mark are called in the order in which they asked.
+        A caller that needs only what was appended up to some moment gives the value of ``Store.appended`` at that
+        moment as ``mark``, and does not wait for what was appended later. Callers with the same mark are called in the
+        order in which they asked.
         """
         if mark is None:
             mark = self._store.appended
         durable, waiting = self._store.durable, self._waiting
-        # Somebody who waits for no more may be about to be called: who asks later is called later.
+        # If others with a mark that is durable are still to be called, this caller must wait for its turn.
         if mark <= durable and not (waiting and waiting[0][0] <= durable) and not self._broken:
             action()
             return
@@ -109,13 +109,13 @@ class GroupCommit:
         self._schedule()
 
     def request(self) -> None:
-        """Make durable what is pending; nobody waits for it."""
+        """Commit what is pending, without a caller that waits."""
         if self._store.pending:
             self._schedule()
 
     def request_lazily(self) -> None:
-        """Make durable what is pending, with what others will ask for or else in a moment: that messages have arrived
-        elsewhere, which at worst is forgotten and found out again."""
+        """Commit what is pending soon, or with the next commit that somebody asks for. For facts that can be found out
+        again if they are lost, such as that messages have arrived elsewhere."""
         if self._lazy is None and self._store.pending:
             self._lazy = self._loop.call_later(_LAZY_S, self._lazily)
 
@@ -129,24 +129,24 @@ class GroupCommit:
         self.when_durable(partial(done.set_result, None))
         while not done.done() and not self._broken:
             await asyncio.wait({done}, timeout=0.05)
-        while self._under_way and not self._broken:  # what nobody waits for, or came meanwhile
+        while self._under_way and not self._broken:  # batches without a waiter, or begun meanwhile
             await asyncio.sleep(0.005)
 
     async def finish(self) -> None:
-        """Make durable what is left, for the last time. A full disk is not waited for then: it is a failure like
-        others, and nobody was told that what found no room is safe."""
+        """Commit what is left, for the last time. A full disk is not waited for, but is a failure like others: nobody
+        was told that what it has no room for is safe."""
         self._finishing = True
         await self.drain()
 
     def _schedule(self) -> None:
         if not self._scheduled and self._has_room and not self._broken:
             self._scheduled = True
-            # The others of this turn of the loop have something to append too.
+            # Others may append something too in this turn of the loop.
             self._loop.call_soon(self._begin)
 
     def _begin(self) -> None:
         self._scheduled = False
-        # Since it was scheduled a batch may have been refused, which has to go first.
+        # A batch may have been refused since this was scheduled; it has to go first.
         if self._broken or not self._has_room:
             return
         try:
@@ -239,13 +239,14 @@ class GroupCommit:
             self._find_room(far)
 
     def _refuse(self, far: FarDisk, batches: list[Batch], error: StoreFullError) -> None:
-        """There was no room for these. What the files here refuse is newer than what is under way."""
+        """Keep batches for which there was no room. Those that the local files refuse are newer than those under
+        way."""
         self._refused = sorted([*self._refused, *batches], key=lambda batch: batch.lsn)
         self._refusal = error
         self._find_room(far)
 
     def _find_room(self, far: FarDisk) -> None:
-        """Try again in a moment, with everything that was refused, when nothing is under way before it."""
+        """Schedule another attempt with all refused batches, once nothing before them is under way."""
         error = self._refusal
         if error is None or self._under_way or self._broken:
             return
@@ -292,7 +293,7 @@ class GroupCommit:
                 self._schedule()
 
     def give_up(self, error: Exception) -> None:
-        """Write nothing more, and answer nobody: what the store was given last may be half of something."""
+        """Write nothing more and answer nobody: the last records may be incomplete."""
         if self._broken:
             return
         self._broken = True

@@ -1,7 +1,7 @@
-"""What the daemon writes about itself: one line for each event, for people or for programs.
+"""The daemon's log: one line for each event, for people or for programs.
 
-``text`` is for reading, ``json`` has one object in each line for those who collect logs. A stranger must not be able to
-fill the disk with log lines, so that the same message is written a few times a minute and then only counted.
+``text`` is for reading, ``json`` has one object in each line for log collectors. A stranger must not be able to fill
+the disk with log lines, so the same message is written a few times a minute and then only counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class JsonFormatter(logging.Formatter):
 class Repeats(logging.Filter):
     """Lets the same message (the same template of the same logger) through a few times a minute.
 
-    What was held back is told with the next one that passes.
+    The number of suppressed messages is logged with the next one that passes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, repeats: int = _REPEATS) -> None:
@@ -54,7 +54,7 @@ class Repeats(logging.Filter):
         key = (record.name, str(record.msg))
         now = self._clock()
         if key not in self._seen and len(self._seen) >= _TEMPLATES:
-            self._seen.clear()  # templates are few; somebody logs data as if it were one
+            self._seen.clear()  # templates are few; somebody must be logging data as a template
         entry = self._seen.setdefault(key, [now, 0, 0])
         if now - entry[0] >= _INTERVAL_S:
             entry[:2] = now, 0

@@ -1,7 +1,7 @@
-"""Carries on the long work of the queue manager (:mod:`msmq.manager.chores`) while everybody else is served.
+"""Does the long work of the queue manager (:mod:`msmq.manager.chores`) while others are served.
 
-The next slice begins when what the last one wrote is durable, so that a purge never has more under way than the disk
-takes, and after a turn of the loop, in which whoever waits is served.
+The next slice begins when the records of the last one are durable, so that a purge never has more under way than the
+disk takes, and after a turn of the loop, in which others are served.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class LongWork:
     """Does slice after slice until nothing is left to do.
 
-    ``failed`` is called with an error that is nobody's fault but ours: nobody vouches for the queue manager then.
+    ``failed`` is called with an internal error, after which the state of the queue manager cannot be trusted.
     """
 
     def __init__(self, chores: Chores, commit: GroupCommit, failed: Callable[[Exception], None]) -> None:
@@ -31,11 +31,11 @@ class LongWork:
         self._planned = False
         self._stopped = False
         chores.wake = self._plan
-        if chores.pending:  # a queue was deleted, and there was no time for all of its messages
+        if chores.pending:  # a queue deleted before the last stop still has messages
             self._plan()
 
     def stop(self) -> None:
-        """Do no more. What has to go on after the next start is in the ledger."""
+        """Stop. Work that has to continue after the next start is in the ledger."""
         self._stopped = True
 
     def _plan(self) -> None:
@@ -52,7 +52,7 @@ class LongWork:
             return
         try:
             self._chores.step()
-        except MQError as error:  # a full disk, as a rule; whoever waits for this work is told
+        except MQError as error:  # usually a full disk; the caller that waits for this work is told
             _log.error("Long work ended before its time: %s", error)
         except Exception as error:
             self.stop()

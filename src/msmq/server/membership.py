@@ -1,9 +1,9 @@
-"""A host in a domain: its directory over LDAP, and everything that would otherwise wait for it.
+"""A host in a domain: its directory over LDAP, and the work that has to wait for the directory.
 
-The queue manager starts in a thread, where it may wait: there it is published or takes over what the directory has of
-it. From then on :class:`msmq.directory.cached.CachedDirectory` answers. Three things cannot say "later" themselves and
-are kept back here until the directory has spoken: messages whose sender is not known yet, bodies that are to be
-encrypted with keys nobody has asked for yet, and acknowledgments to public queues that nobody has looked up yet.
+The queue manager starts in a thread, where it may wait: there it is published or takes over its object. After that
+:class:`msmq.directory.cached.CachedDirectory` answers. Three things cannot wait by themselves and are kept back here
+until the directory answers: messages of unknown senders, bodies to be encrypted with keys that have not been looked up
+yet, and acknowledgments to public queues that have not been looked up yet.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 
 ReadingOf = tuple[ObjectClass, Filter | None, Sequence[str] | None]
 DESTINATION_FLAGS = USER_TH | 7 << 10
-"""What of UserHeader.Flags decides where a message goes."""
+"""The bits of UserHeader.Flags that decide where a message goes."""
 _ROUTES = frozenset({ObjectClass.QUEUE_MANAGER, ObjectClass.ROUTING_LINK, ObjectClass.SITE})
 _MOST_LATE = 1_000
-"""So many acknowledgments may wait for the directory to tell where they go; whoever names a thousand queues that nobody
-knows gets none for the others."""
+"""The most acknowledgments that wait for the directory to locate their queue; a sender that names a thousand unknown
+queues gets none for the others."""
 _FEW = 100
-"""Up to so many queues are read one by one, more with all others of this host."""
+"""Up to this many queues are read one by one, more are read with all others of this host."""
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 def reach(settings: DirectorySettings) -> ActiveDirectory:
-    """The directory of the domain, not connected yet.
+    """The directory of the domain, without a connection yet.
 
     Raises:
         ConfigError: what it needs is not installed, or the password cannot be read.
@@ -72,10 +72,10 @@ def reach(settings: DirectorySettings) -> ActiveDirectory:
 
 
 class Membership:
-    """One host in one domain."""
+    """The membership of this host in its domain."""
 
     def __init__(self, settings: DirectorySettings, directory: DomainDirectory | None = None) -> None:
-        """``directory`` stands in for Active Directory."""
+        """``directory`` replaces Active Directory, in tests."""
         self._settings = settings
         self._active = reach(settings) if directory is None else None
         self.directory = CachedDirectory(directory or self._active)  # type: ignore[arg-type]  # one of them is there
@@ -86,25 +86,25 @@ class Membership:
         self._look_now = asyncio.Event()
         self._mark: Mark | None = None
         self.take: Callable[[Connection, MessagesReceived], None] = lambda connection, event: None
-        """Where messages go that were kept back."""
+        """Takes messages that were kept back."""
         self.forget_ways: Callable[[], None] = lambda: None
-        """Has routes worked out anew."""
+        """Forgets the routes, so that they are computed again."""
         self.wake: Callable[[], None] = lambda: None
-        """Lets everything that waits to be sent try again."""
+        """Wakes everything that waits to be sent."""
         self._unanswered: set[bytes] = set()
-        """Queues that messages are for and of which the directory did not say whether they are ours."""
+        """Public queues with messages for which the directory did not tell whether they are ours."""
         self.unclaimed: Callable[[], Sequence[bytes]] = lambda: ()
-        """Queues that messages wait for which came while nobody could say whether they are ours."""
+        """Returns the queues whose messages wait until the directory tells whether they are ours."""
         self.settle: Callable[[bytes], None] = lambda identifier: None
-        """Is told that the directory has spoken about one of them."""
+        """Called when the directory has answered about one of these queues."""
         self.commit: Callable[[], None] = lambda: None
-        """Has what was sent late written down."""
+        """Commits what was sent late."""
         self._late = 0
 
     # --- starting and stopping ------------------------------------------------------------------------------
 
     def site_identifier(self) -> bytes | None:
-        """The site that the configuration names, or the only one there is. It waits for the directory.
+        """The site that the configuration names, or the only one there is. Waits for the directory.
 
         Raises:
             DsError: there is no such site.
@@ -115,19 +115,19 @@ class Membership:
         named = (Expression("name", Relation.EQUALS, self._settings.site),)
         result, site = self.directory.read(ObjectClass.SITE, named, ("identifier",))
         if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
-            return None  # whoever needs it cannot go on anyway
+            return None  # a caller that needs it cannot go on anyway
         if site is None:
             raise DsError(f"The directory has no site {self._settings.site}: {self._reason(result)}")
         return site.identifier
 
     def connect(self) -> None:
-        """Reach the domain, if it can be reached. It waits."""
+        """Connect to the domain, if possible. Waits."""
         if self._active is not None:
             self._open.enter_context(self._active.held())
             self._active.initialize()
 
     def start(self, manager: QueueManager) -> Recovered:
-        """Start the queue manager in its domain. It waits for the directory.
+        """Start the queue manager in its domain. Waits for the directory.
 
         Raises:
             MQError: the directory refuses it, or this is its first start and there is no directory.
@@ -147,7 +147,7 @@ class Membership:
         return found
 
     def go_live(self) -> None:
-        """From now on nothing waits."""
+        """Stop waiting for the directory."""
         assert self._manager is not None
         events, directory = self._manager.directory, self.directory
         directory.go_live()
@@ -185,12 +185,12 @@ class Membership:
     # --- what others change ---------------------------------------------------------------------------------
 
     def look_again(self) -> None:
-        """Take over now whatever others have changed."""
+        """Take over all changes of others now."""
         self._mark = None
         self._look_now.set()
 
     async def _watch(self) -> None:
-        """Look from time to time what others have changed; the first time, and when asked to, at everything."""
+        """Periodically check for changes of others; the first time, and when asked to, read everything."""
         while True:
             self._look_now.clear()
             try:
@@ -216,11 +216,11 @@ class Membership:
             self.forget_ways()
         if changed.everything or ObjectClass.QUEUE in changed.classes:
             await self._take_over_queues(changed)
-        if not self._look_now.is_set():  # else everything was asked for meanwhile
+        if not self._look_now.is_set():  # otherwise everything was asked for meanwhile
             self._mark = changed.mark
 
     async def _take_over_queues(self, changed: Changed) -> None:
-        """Queues of ours that others have changed or made."""
+        """Take over queues of ours that others have changed or created."""
         assert self._manager is not None
         mending, events = self._manager.mending, self._manager.directory
 
@@ -232,11 +232,11 @@ class Membership:
 
         def catch_up() -> list[str]:
             found = mending.published() if many else few()
-            # What an application is creating is not others' work: its own call has it here in a moment.
+            # A queue that an application is creating is added by its own call.
             return mending.catch_up([item for item in found if not self.directory.is_creating(item)])
 
         told = await self.directory.ask(catch_up, anew=True)
-        # Messages are judged by what was taken over just now, until the directory has been asked again for their sake.
+        # Messages are judged by what was just taken over, until the directory is asked again for them.
         for guid in [queue.identifier for queue in mending.public] if many else changed.identifiers:
             self.directory.drop(reading(ObjectClass.QUEUE, by_identifier(guid), ("security",)))
         for what in told:
@@ -264,14 +264,15 @@ class Membership:
     # --- what must not wait ---------------------------------------------------------------------------------
 
     async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """A call of an application, which is not kept waiting for a directory that is slow."""
+        """Make a call of an application, which must not wait long for a slow directory."""
         return await self.directory.ask(call, anew=anew, limit_s=OPERATION_S)
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
         return await self.directory.change(call, anew=anew, limit_s=OPERATION_S)
 
     def holds_up(self, connection: Connection, event: MessagesReceived) -> bool:
-        """Whether messages must wait until the directory has told who their senders are, or for others that do."""
+        """Whether messages have to wait, for the directory to identify their senders or for earlier messages that
+        wait."""
         waiting = self._parked.get(connection)
         needed = [] if waiting is not None else self._unknown_senders(event)
         if waiting is None and not needed:
@@ -301,7 +302,7 @@ class Membership:
         return [question for question in questions if not self.directory.knows(question)]
 
     def _unknown_queues(self, event: MessagesReceived) -> list[bytes]:
-        """Identifiers of public queues that messages are for and that are not here: others may have made them."""
+        """Identifiers of public queues that messages name and that are not here: others may have created them."""
         assert self._manager is not None
         core, messages = self._manager.core, event.messages
         own = core.own_identifiers
@@ -323,7 +324,7 @@ class Membership:
         while waiting:
             event = waiting.pop(0)
             more = self._unknown_senders(event)
-            if more:  # of messages that came behind
+            if more:  # for messages that came meanwhile
                 await self.directory.load(*more)
             for guid in self._unknown_queues(event):
                 await self._claim(guid)
@@ -332,8 +333,8 @@ class Membership:
         del self._parked[connection]
 
     def later(self, destination: str, send: Callable[[], None]) -> bool:
-        """Have an acknowledgment sent when the directory has told whose public queue it goes to; whether it is asked.
-        What follows from a message cannot wait for that, and nobody has asked about its queue before."""
+        """Send an acknowledgment when the directory has told the host of its public queue. Returns whether the
+        directory is asked. Acknowledgments cannot wait for that, and nobody has asked for their queue before."""
         assert self._manager is not None
         with suppress(MsmqError):
             name = parse_format_name(destination)
@@ -370,7 +371,7 @@ class Membership:
                 await self._claim(guid)
 
     async def _claim(self, guid: bytes) -> None:
-        """Have a queue here that messages are for, if the directory has it as one of ours."""
+        """Create a queue that messages name, if the directory has it as one of ours."""
         assert self._manager is not None
         mending = self._manager.mending
         known = guid in self._manager.core.by_identifier
@@ -386,10 +387,10 @@ class Membership:
         self.settle(guid)
 
     def may_seal(self, packet: UserMessage, again: Callable[[], None]) -> bool:
-        """Whether the keys of a destination were asked for; ``again`` is called when they are there."""
+        """Whether the keys of a destination have been looked up; ``again`` is called when they are there."""
         assert self._manager is not None
         if packet.user.queue_manager_address == NULL_GUID:
-            return True  # nobody knows whose keys; that is for others to say
+            return True  # it is unknown whose keys to use, which is dealt with elsewhere
         needed = self._manager.credentials.needed_to_seal(packet)
         if needed is None or self.directory.knows(reading(*needed)):
             return True

@@ -1,4 +1,4 @@
-"""UDP 3527: answering pings (MS-MQQB 3.1.7.8), and asking (3.1.7.6)."""
+"""UDP 3527: answering pings (MS-MQQB 3.1.7.8), and sending them (3.1.7.6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msmq.transfer.ping import PingCookies, PingRequest, PingResponder
 
 
 class PingDoor(asyncio.DatagramProtocol):
-    """The open port: each request is answered to the very address it came from."""
+    """The open port; each request is answered to the address that it came from."""
 
     def __init__(self, responder: PingResponder, open_sessions: Callable[[], int]) -> None:
         self._responder = responder
@@ -38,7 +38,7 @@ class _Asking(asyncio.DatagramProtocol):
             self._answered.set()
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens there: silence, as if the datagram were lost."""
+        """Ignore that nobody listens there, as if the datagram were lost."""
 
 
 async def ping(
@@ -50,7 +50,7 @@ async def ping(
     source: str | None,
     server_class: bool,
 ) -> bool:
-    """Whether a queue manager is there and would take one more session from us, a server or a client."""
+    """Whether a queue manager answers and would accept one more session from us, a server or a client."""
     loop = asyncio.get_running_loop()
     request = PingRequest(cookies, own_guid, now_ms(), server_class=server_class, response_ms=response_ms)
     answered = asyncio.Event()

@@ -1,4 +1,5 @@
-"""Telling the service manager how far we are (the protocol of sd_notify: one datagram to the socket it named)."""
+"""Reporting the state of the daemon to the service manager (the protocol of sd_notify: one datagram to the socket it
+names)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _MORE: Final = "EXTEND_TIMEOUT_USEC=60000000"
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send ``READY=1``, ``RELOADING=1``, ``STOPPING=1`` or ``STATUS=...``; whether anybody wanted to know."""
+    """Send ``READY=1``, ``RELOADING=1``, ``STOPPING=1`` or ``STATUS=...``. Returns whether there is a service
+    manager."""
     address = environment.get("NOTIFY_SOCKET", "")
     if sys.platform == "win32" or not address.startswith(("/", "@")):
         return False
@@ -25,15 +27,15 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
             door.connect(address)
             door.sendall(state.encode())
-    except OSError:  # it is gone; whoever started us does not wait any more
+    except OSError:  # the service manager is gone and does not wait any more
         return False
     return True
 
 
 @asynccontextmanager
 async def patience(every_s: float = STILL_STARTING_S) -> AsyncIterator[None]:
-    """While something waits, for a directory for example, ask the service manager from time to time for a minute more:
-    it would take us for dead."""
+    """While something waits, for example for a directory, periodically ask the service manager for another minute, so
+    that it does not assume that the start has failed."""
 
     async def ask() -> None:
         while True:

@@ -1,8 +1,8 @@
-"""Remote read as the daemon serves it: the table ``[rpc]``, the door that it describes, and who may come in by it.
+"""Remote read in the daemon: the table ``[rpc]``, the ports that it describes, and the authentication of callers.
 
-Local accounts prove themselves by NTLM. A host in a domain also takes tickets for the keys of its keytab, and asks the
-directory who their owners are. The usual port is not insisted on: a host that runs several queue managers may have none
-left, and remote read is not all that they do.
+Local accounts are authenticated by NTLM. A host in a domain also accepts tickets for the keys of its keytab, and asks
+the directory who their owners are. If the usual port cannot be opened the daemon runs without: a host with several
+queue managers may have none left, and remote read is not all that they do.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ LEVELS: Final = {
     "privacy": AuthLevel.PRIVACY,
 }
 ACCOUNTS: Final = "accounts"
-"""The usual name of the file of accounts, in the directory of the queue manager."""
+"""The usual name of the account file, in the directory of the queue manager."""
 _HINTS: Final = {
     "Clock skew too great": "the clocks of the two computers differ by more than five minutes",
     "Wrong principal in request": "the ticket is for another host than the keytab",
     "No key table entry found": "the ticket is for another host than the keytab, or its keys were renewed since",
     "Cannot find key": "the ticket is for another host than the keytab, or its keys were renewed since",
 }
-"""What an operator may make of the words of the Kerberos library."""
+"""Explanations for operators of the Kerberos library's error texts."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,32 +49,32 @@ class RpcSettings:
     """The table ``[rpc]``."""
 
     port: int = 0
-    """Port of remote read, and the next free one in steps of 11. 0: nobody reads remotely. `msmq serve` has 2103 when
-    nothing is said."""
+    """The port of remote read, or the next free one in steps of 11. 0: no remote read. `msmq serve` uses 2103 by
+    default."""
     endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
-    """Where clients ask for that port; 0 for nowhere. Without the right to open it, they have to know."""
+    """The port where clients ask for that port; 0 for none. If it cannot be opened, clients have to know the port."""
     accounts: str = ""
-    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file. Empty: the file
+    """The file of ``msmq user`` with the accounts. A relative path starts at the configuration file. Empty: the file
     ``accounts`` in the directory of the queue manager, as soon as there is one."""
     keytab: str = ""
-    """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it will
-    do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative as above."""
+    """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it
+    will do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative paths as above."""
     realm: str = ""
     """The realm of the callers; empty for that of the account in [directory]."""
     minimum_level: str = "privacy"
-    """How a caller must be authenticated to open a queue: none, connect, integrity or privacy."""
+    """How callers must be authenticated to open a queue: none, connect, integrity or privacy."""
     allow_nonauthenticated: bool = False
-    """Callers without authentication too (AllowNonauthenticatedRpc)."""
+    """Also admit callers without authentication (AllowNonauthenticatedRpc)."""
     deny_workgroup: bool = False
-    """But only those that say they are in a workgroup (DenyWorkgroupClient)."""
+    """Limit ``allow_nonauthenticated`` to callers that say they are in a workgroup (DenyWorkgroupClient)."""
     allow_none_security: bool = False
-    """Callers without authentication where a queue lets anonymous ones in (AllowNoneSecurityClient)."""
+    """Admit callers without authentication to queues that anonymous callers may open (AllowNoneSecurityClient)."""
     cleanup_minutes: int = 5
-    """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
+    """How long a message is kept for a reader that neither acknowledges nor returns it (RpcCancelTimeout)."""
 
     @property
     def problem(self) -> str | None:
-        """What cannot be, if anything."""
+        """What is wrong with these settings, or None."""
         for name in ("port", "endpoint_mapper_port"):
             if not 0 <= getattr(self, name) <= 0xFFFF:
                 return f"rpc.{name} is {getattr(self, name)}; ports go from 0 to 65535."
@@ -101,11 +101,11 @@ class RpcSettings:
         )
 
     def with_accounts_in(self, data: Path) -> RpcSettings:
-        """These settings with the usual file of accounts, if they name none."""
+        """These settings with the usual account file, if they name none."""
         return self if self.accounts else replace(self, accounts=str(data / ACCOUNTS))
 
     def relative_to(self, directory: Path) -> RpcSettings:
-        """These settings with paths that do not depend on where the process runs."""
+        """These settings with relative paths resolved against ``directory``."""
         paths: dict[str, Any] = {name: getattr(self, name) for name in ("accounts", "keytab")}
         for name, text in paths.items():
             paths[name] = str(directory / text) if text else ""
@@ -113,14 +113,14 @@ class RpcSettings:
 
 
 SERVED: Final = RpcSettings(port=FIRST_PORT)
-"""What `msmq serve` does when nothing is said."""
+"""The defaults of `msmq serve`."""
 
 
 def authentication(settings: RpcSettings, directory: DirectorySettings, dns_domain: str) -> Authentication:
-    """Who may come in. It reads the keytab.
+    """The authenticator for incoming calls; reads the keytab.
 
     Raises:
-        ConfigError: the keytab that is configured has no keys, or nobody knows the realm.
+        ConfigError: the configured keytab has no keys, or the realm is unknown.
     """
     accounts = AccountFile(Path(settings.accounts)) if settings.accounts else None
     found = Authentication(accounts, tell=_Doorkeeper().hear)
@@ -146,7 +146,7 @@ def authentication(settings: RpcSettings, directory: DirectorySettings, dns_doma
 
 
 class _Doorkeeper(Complaints):
-    """Says once each why somebody was not let in."""
+    """Logs each reason for refusing a caller once."""
 
     def __init__(self) -> None:
         super().__init__(_log, "somebody may not read remotely")
@@ -174,10 +174,10 @@ def build_door(
 
 
 async def open_door(door: RemoteReadDoor) -> bool:
-    """Open the ports; gives whether there are any.
+    """Open the ports. Returns whether they are open.
 
     Raises:
-        OSError: none is free, and they were chosen by somebody.
+        OSError: the configured port cannot be opened.
     """
     try:
         await door.open()

@@ -1,4 +1,4 @@
-"""The public queues of a queue manager that does not run, as its store has them. Nothing is changed."""
+"""The public queues of a queue manager that is not running, read from its store. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGEST = 16
 
 
 def stored_queues(directory: Path) -> tuple[bytes, list[DirectoryObject]]:
-    """The identifier of the queue manager, empty if it never started, and its public queues.
+    """The identifier of the queue manager, empty if it has never started, and its public queues.
 
     Raises:
         StoreError: there is no store, or a queue manager runs on it.

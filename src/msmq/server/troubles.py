@@ -1,7 +1,7 @@
-"""Troubles with the disk: what it damaged, and that it was full. They are logged, counted, and kept across restarts,
-so that whoever looks weeks later still learns of them.
+"""Troubles with the disk: damaged records, and a full disk. They are logged, counted, and kept across restarts, so
+that operators still learn of them weeks later.
 
-The rooms below note what they find where they find it; here somebody looks now and then.
+The rooms below note troubles where they find them; here they are collected periodically.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from msmq.store import Store
 VALUE: Final = "troubles"
 FULL: Final = "there was no room on the disk, and messages were refused"
 _MOST: Final = 200
-"""So many are kept word for word; earlier ones are only counted."""
+"""The most troubles that are kept with their words; earlier ones are only counted."""
 _LOGGED_AT_ONCE: Final = 20
 _AGAIN_S: Final = 60
-"""How often a trouble that goes on is logged and written down."""
+"""How often a lasting trouble is logged and stored."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +36,7 @@ class _Trouble:
 
 
 class Troubles:
-    """What operators are to know."""
+    """The troubles that operators should know."""
 
     def __init__(self, core: Core, store: Store, values: Mapping[str, Any]) -> None:
         self._core = core
@@ -60,7 +60,7 @@ class Troubles:
         return lines
 
     def look(self) -> None:
-        """See whether there is anything new, log it and write it down."""
+        """Log and store new troubles."""
         self._logged = 0
         found, self._seen = self._core.lost_records[self._seen :], len(self._core.lost_records)
         for lost in found:
@@ -80,7 +80,7 @@ class Troubles:
         _log.error("%s: %d times; %s", FULL, count, self._store.refusal)
 
     def _note(self, words: str, again: int = 0) -> None:
-        """Remember something. What the disk damaged is found again after each restart, and counts once."""
+        """Note a trouble. Damage is found again after each restart, and counts once."""
         now_s, known = self._core.now_s, self._kept.pop(words, None)
         if known is None:
             self._logged += 1
@@ -100,7 +100,7 @@ class Troubles:
     def _write(self) -> None:
         kept = [[words, one.first_s, one.last_s, one.count] for words, one in self._kept.items()]
         size = sum(3 * len(words) + 64 for words in self._kept) + 64
-        with suppress(MessageStorageFailedError):  # a disk that is full may have room for it later
+        with suppress(MessageStorageFailedError):  # a full disk may have room for it later
             with self._core.event(size, 1, freeing=True):
                 self._core.ledger.put_value(VALUE, [self._earlier, kept])
             self._unwritten = 0

@@ -1,4 +1,4 @@
-"""The table ``[web]``: where the console is, and what it believes."""
+"""The table ``[web]``: the address, the authentication and the limits of the console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WebError(MsmqError):
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Files that are relative start at the directory of the process."""
+    """The table ``[web]``. Relative paths start at the working directory of the process."""
 
     listen: Annotated[
         str,
@@ -73,7 +73,7 @@ class WebSettings:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens. Raises WebError when that is no address."""
+        """The address it listens on. Raises WebError if that is invalid."""
         host, separator, port = self.listen.rpartition(":")
         host = host.strip("[]")
         if not separator or not port.isdecimal() or int(port) > 0xFFFF:
@@ -82,7 +82,7 @@ class WebSettings:
 
     @property
     def exposed(self) -> bool:
-        """Whether it can be reached from other computers, where it speaks TLS only."""
+        """Whether other computers can reach it; then it speaks only TLS."""
         host, _ = self.address
         try:
             return not ipaddress.ip_address(host).is_loopback
@@ -95,7 +95,7 @@ class WebSettings:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, if anything is."""
+        """What is wrong with these settings, or None."""
         for option, roles in (("roles", self.roles), ("oidc_roles", self.oidc_roles)):
             wrong = sorted(set(roles.values()) - set(ROLES))
             if wrong:

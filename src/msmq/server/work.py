@@ -1,4 +1,5 @@
-"""What the daemon did since it started, counted: commits, what they took, how late the loop was; and what it uses."""
+"""Counters of the daemon's work since its start: commits, their duration, delays of the loop, and the resources it
+uses."""
 
 from __future__ import annotations
 
@@ -47,11 +48,11 @@ class Work:
         self._counted = 0
 
     def follow(self, durable: Callable[[], int]) -> None:
-        """Count from now on by how many records of the store are durable."""
+        """Start counting commits, by the number of durable records in the store."""
         self._durable, self._counted = durable, durable()
 
     def committed(self, size: int, seconds: float) -> None:
-        """A batch of so many bytes is on the disk, after so many seconds."""
+        """Count a batch of this size that was written in this time."""
         durable = self._durable()
         self.commit_seconds.add(seconds)
         self.commit_bytes.add(size)
@@ -59,7 +60,7 @@ class Work:
         self._counted = durable
 
     def late(self, seconds: float) -> None:
-        """The loop came to what was due so many seconds late."""
+        """Count how late the loop was with its periodic work."""
         self.loop_lag_seconds.add(max(seconds, 0.0))
 
     def to_proto(
@@ -81,7 +82,7 @@ class Work:
 
 
 def memory_bytes() -> int:
-    """Memory that this process has in use; 0 where the system does not tell."""
+    """The memory that this process uses; 0 if the system does not tell."""
     if sys.platform == "win32":
         return 0
     try:
@@ -92,7 +93,7 @@ def memory_bytes() -> int:
 
 
 def disk_free_bytes(directory: Path) -> int:
-    """Bytes that are free on the disk of a directory; 0 where the system does not tell."""
+    """The free bytes on the disk of a directory; 0 if the system does not tell."""
     try:
         return shutil.disk_usage(directory).free
     except OSError:

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for what a message goes through: ``pip install msmq[telemetry]``."""
+"""Spans of OpenTelemetry for sending, receiving and processing messages: ``pip install msmq[telemetry]``."""
 
 from msmq.telemetry.spans import Telemetry
 

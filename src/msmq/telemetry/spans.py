@@ -1,13 +1,13 @@
-"""Spans for send, receive, process and settle, by OpenTelemetry's conventions for messaging.
+"""Spans for send, receive, process and settle, following OpenTelemetry's conventions for messaging.
 
-The context of a send travels in the message. Where its extension holds the headers of NServiceBus or Rebus it is one of
-them, under the names of W3C that both know (``traceparent``, ``tracestate``, ``baggage``). A message without an
-extension carries it when the sender asked for that (``carry``), as an object of JSON: what Rebus writes, and what
-everything that shows headers shows. Any other extension belongs to somebody else and stays as it is.
+The context of a send travels in the message. If the extension holds headers of NServiceBus or Rebus, it is added to
+them under the W3C names that both know (``traceparent``, ``tracestate``, ``baggage``). A message without an extension
+gets it as a JSON object if the sender asked for that (``carry``): the form that Rebus writes, and that tools which
+show headers can read. Any other extension is left as it is.
 
-Who works on a message goes on with the trace of whoever sent it: the span of a send is the parent of that of the work.
-Receiving and settling belong to the span that is open where they are called, with a link to the send, and to the trace
-of the message where none is open.
+Processing a message continues the trace of its sender: the span of the send is the parent of that of the processing.
+Receiving and settling belong to the span that is open where they are called, with a link to the send, or else to the
+trace of the message.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from msmq.wire.bodies import HeaderDialect, read_headers, with_headers, write_he
 _log = logging.getLogger(__name__)
 _SYSTEM: Final = "msmq"
 _MOST_LINKS: Final = 128
-"""What the SDK keeps of a span by default."""
+"""The number of links that the SDK keeps for a span by default."""
 
 
 class Telemetry:
     """Watches connections: ``msmq.connect(telemetry=Telemetry())``.
 
-    ``provider`` is where spans go, the global one when None. With ``carry`` a message that has no extension gets one
-    with the context of its trace; without it such messages travel as they are.
+    ``provider`` takes the spans, by default the global one. With ``carry`` a message without an extension gets one
+    with the context of its trace; otherwise such messages are not changed.
     """
 
     def __init__(self, provider: TracerProvider | None = None, *, carry: bool = False) -> None:
@@ -50,8 +50,8 @@ class Telemetry:
         return Spans(self._tracer, server, carry=self._carry)
 
     def process(self, message: QueuedMessage) -> Any:
-        """The span of the work on a message, for programs with a loop of their own: ``with telemetry.process(message):
-        ...``. :meth:`msmq.Consumer.run` makes it by itself."""
+        """The span of processing a message, for programs with a loop of their own: ``with telemetry.process(message):
+        ...``. :meth:`msmq.Consumer.run` makes it automatically."""
         return Spans(self._tracer).processing(message)
 
 
@@ -79,14 +79,14 @@ class Spans:
 
     @contextmanager
     def sending(self, queue: str) -> Iterator[_Sending]:
-        """One message: the span of its send is what travels in it."""
+        """The span of sending one message, whose context travels in it."""
         said = self._said("send", "send", queue)
         with self._open(f"send {queue}", SpanKind.PRODUCER, said) as span:
             yield _Sending(span, self._carry)
 
     @contextmanager
     def sending_many(self, queue: str) -> Iterator[_SendingMany]:
-        """Each message gets a span of its own, which travels in it, and all together one for the send."""
+        """The span of sending several messages. Each also gets a span of its own, whose context travels in it."""
         make = self._said("create", "create", queue)
         together = _SendingMany(self._tracer, f"create {queue}", make, self._carry)
         said = self._said("send", "send", queue)
@@ -114,8 +114,8 @@ class Spans:
     def _begin(
         self, name: str, said: dict[str, Any], messages: Sequence[QueuedMessage], since: int | None = None
     ) -> Span:
-        """A span of the caller's trace, or else of the message's. What has happened to the message is no matter of a
-        sampler or a processor that fails: then there is none."""
+        """Begin a span of the caller's trace, or else of the message's. If a sampler or processor fails there is no
+        span, so that it does not affect what has happened to the message."""
         links = [Link(sent) for message in messages[:_MOST_LINKS] if (sent := sent_by(message)) is not None]
         parent: Context | None = None
         if not trace.get_current_span().get_span_context().is_valid and len(messages) == 1:
@@ -130,7 +130,7 @@ class Spans:
 
     @contextmanager
     def processing(self, message: QueuedMessage) -> Iterator[Span]:
-        """The work on a message goes on with the trace that sent it; what the caller is in otherwise is a link."""
+        """The span of processing a message, in the trace of its sender; another span of the caller becomes a link."""
         said = self._said("process", "process", message.queue) | _of(message)
         around = trace.get_current_span().get_span_context()
         parent, links = contexts.get_current(), []
@@ -157,7 +157,7 @@ class Spans:
 
 
 class _Sending:
-    """A message by itself."""
+    """The span of sending one message."""
 
     def __init__(self, span: Span, carry: bool) -> None:
         self._span = span
@@ -173,7 +173,7 @@ class _Sending:
 
 
 class _SendingMany:
-    """Messages that are sent together, however many come."""
+    """The span of sending several messages, however many there are."""
 
     span: Span
 
@@ -197,8 +197,8 @@ class _SendingMany:
 
 
 class _Settlement:
-    """The span of something that has happened to a message whatever becomes of the span: that it was received,
-    acknowledged, rejected, or part of a transaction that has ended."""
+    """The span of something that happens to a message whatever becomes of the span: it was received, acknowledged,
+    rejected, or part of a transaction that has ended."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -221,7 +221,7 @@ def _of(message: QueuedMessage) -> dict[str, str]:
 
 
 def _carrying(message: Message, carry: bool, context: Context | None = None) -> Message:
-    """The message with the context of a trace, where it has a place for it."""
+    """The message with the context of a trace, if it has a place for it."""
     carried: dict[str, str] = {}
     propagate.inject(carried, context)
     if not carried:
@@ -233,11 +233,11 @@ def _carrying(message: Message, carry: bool, context: Context | None = None) -> 
 
 
 def _carried(message: QueuedMessage, context: Context | None = None) -> Context:
-    """The context that a message brings, on top of another."""
+    """The context that a message carries, added to another."""
     return propagate.extract(read_headers(message.extension) or {}, context)
 
 
 def sent_by(message: QueuedMessage) -> SpanContext | None:
-    """The span that sent a message, if it says so."""
+    """The span that sent a message, or None if the message does not tell."""
     found = trace.get_current_span(_carried(message, Context())).get_span_context()
     return found if found.is_valid else None

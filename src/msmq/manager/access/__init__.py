@@ -1,1 +1,1 @@
-"""Who may do what, and whose keys and certificates say so."""
+"""Rights, keys and certificates of the queue manager and its users."""

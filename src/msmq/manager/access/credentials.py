@@ -1,6 +1,6 @@
 """Signatures, encryption and senders, with the directory behind them (MS-MQQB 3.1.5.8.3, 3.1.7.1.4, 3.1.7.1.5).
 
-This is where the pure judgement of :mod:`msmq.security` meets the keys of this queue manager, its directory, its
+This brings :mod:`msmq.security`, which has no I/O, together with the keys of this queue manager, its directory, its
 clock and its timers. Messages from a session and messages of local applications go through the same examination.
 """
 
@@ -56,7 +56,7 @@ _EB: Final = 0x20  # SecurityHeader.Flags.EB: a plain test, for every message wi
 
 
 Reading = tuple[ObjectClass, Filter, tuple[str, ...]]
-"""What is read from the directory: class, filter and attributes."""
+"""What to read from the directory: class, filter and attributes."""
 
 
 def _certificates_of(security_id: bytes) -> Reading:
@@ -80,15 +80,15 @@ class Credentials:
         self.directory = directory
         self.policy = policy
         self.refused: Counter[MessageClass] = Counter()
-        """How many messages were turned away, by the class their senders may be told."""
+        """How many messages were rejected, by the class that their senders may be told."""
         self.tell: Callable[[str], None] = lambda reason: None
-        """Is told why, for the log."""
+        """Called with the reason of each rejection, for the log."""
         self._timer: Timer | None = None
         self._own: Signer | None = None
         self.use(KeyRing())
 
     def use(self, keys: KeyRing) -> None:
-        """Take the keys of this queue manager; all caches are empty then."""
+        """Take the keys of this queue manager, and empty all caches."""
         self._keys = keys
         self._own = None
         self.examiner = Examiner(self.policy, keys.decryption_keys())
@@ -97,10 +97,10 @@ class Credentials:
     # --- arriving -------------------------------------------------------------------------------------------
 
     def examine(self, message: StoredMessage) -> Token:
-        """Decrypt and verify a message; gives who its sender is in an access check.
+        """Decrypt and verify a message. Returns the token of its sender for an access check.
 
-        The message is changed to what its queue is to keep: a clear body, and what was found out about it.
-        Raises `MessageRejectedError`, with the class its sender may be told.
+        The message is changed to the form that its queue keeps: with a clear body, and with the results of the
+        examination. Raises `MessageRejectedError`, with the class its sender may be told.
         """
         packet = message.packet
         security = packet.security
@@ -110,7 +110,7 @@ class Credentials:
         try:
             if security is None or not proof:
                 require_privacy_level(packet.properties.privacy_level, False)
-                # There is nothing but a name, and nothing to prove it.
+                # There is only a name, and nothing to prove it.
                 return _STRANGER if security is None else self._token(security, False)
             found = self.examiner.examine(packet, self, self._now_ms)
         except MessageRejectedError as error:
@@ -128,7 +128,7 @@ class Credentials:
         return self._token(security, found.proven)
 
     def _token(self, security: SecurityHeader, proven: bool) -> Token:
-        """A sender is anonymous until proven; groups of a user are not known here."""
+        """The token of a sender, who is anonymous until proven. The groups of a user are not known here."""
         kind = security.sender_id_type
         if not kind or not (proven or self.policy.believe_unsigned_senders):
             return _STRANGER
@@ -136,7 +136,7 @@ class Credentials:
         return Token(EVERYONE, frozenset({EVERYONE})) if sid == EVERYONE else Token.authenticated(sid)
 
     def needed_for(self, packet: UserMessage) -> Reading | None:
-        """What :meth:`examine` will ask the directory; None when it will not."""
+        """What :meth:`examine` will read from the directory, or None."""
         security = packet.security
         if security is None or not (security.signature_size or packet.user.flags & USER_MQ):
             return None
@@ -150,7 +150,7 @@ class Credentials:
         return None
 
     def needed_to_seal(self, packet: UserMessage) -> Reading | None:
-        """What :meth:`seal` will ask the directory; None when it will not."""
+        """What :meth:`seal` will read from the directory, or None."""
         destination = packet.user.queue_manager_address
         known = self.sealer.public_keys.get(destination) is not None
         return None if known else _encryption_keys_of(destination)
@@ -160,8 +160,8 @@ class Credentials:
         return self._users_here(security_id) if published is None else published
 
     def _users_here(self, security_id: bytes) -> bytes | None:
-        """A user whom the directory does not know, or there is none: this host knows the certificate it made for them,
-        and so what is sent and received here can be signed."""
+        """The certificates of a user whom the directory does not know, from the internal certificate that this host
+        has made for them. So messages sent and received on this host can be signed without a directory."""
         internal = self.core.internal_certificates.get(security_id)
         if internal is None:
             return None
@@ -187,7 +187,7 @@ class Credentials:
     # --- leaving --------------------------------------------------------------------------------------------
 
     def sign(self, message: Message, signer: Signer | None, *, as_manager: bool) -> Message:
-        """The message with the signature its AuthenticationLevel asks for (MS-MQQB 3.1.7.1.4).
+        """Sign a message as its AuthenticationLevel asks (MS-MQQB 3.1.7.1.4).
 
         A message with a signature of its application's own is left as it is. With ``as_manager`` the queue manager
         signs what has no other signer, and is its sender.
@@ -207,7 +207,7 @@ class Credentials:
         changes["sender_certificate"] = signer.certificate
         changes["hash_algorithm"] = signer.hash_algorithm
         if level is AuthenticationLevel.SIG30 and not message.destination_multi_queue_format_name:
-            # This signature has its place in the list of destinations, so there is one.
+            # The place of this signature is in the list of destinations, so there must be one.
             changes["destination_multi_queue_format_name"] = (message.destination_queue_format_name,)
         complete = replace(message, **changes)  # type: ignore[arg-type]  # names and types as in Message
         several = bool(complete.destination_multi_queue_format_name)
@@ -220,18 +220,19 @@ class Credentials:
         return complete
 
     def _own_signer(self) -> Signer | None:
-        """The queue manager itself: whoever verifies compares the key with those that it has published."""
+        """The signer for the queue manager itself, whose published keys the receiver compares with the certificate."""
         key = self._keys.sign.get(ENHANCED_RSA_AES)
         if self._own is None and key is not None:
             self._own = Signer(make_certificate(self.core, self.core.record.computer_name, key), key)
         return self._own
 
     def check_privacy(self, message: Message) -> None:
-        """Refuse at once what could never be encrypted with the algorithms of this host."""
+        """Refuse a message that could never be encrypted with the algorithms of this host."""
         self.policy.algorithm_for(PrivacyLevel(message.privacy_level), len(message.body))
 
     def seal(self, packet: UserMessage) -> bytes:
-        """The bytes of a message with its body encrypted for its destination; an `MQError` says why not."""
+        """Encrypt the body of a message for its destination, and return its bytes. Raises MQError if that is
+        impossible."""
         sealed = self.sealer.seal(packet, self.encryption_keys, self._now_ms)
         self._watch()
         return sealed.data
@@ -244,7 +245,7 @@ class Credentials:
 
     @property
     def next_cleanup_ms(self) -> int | None:
-        """When the first of the cleanup timers goes off."""
+        """The time of the next cleanup of a cache, or None."""
         running = (cache.deadline_ms for cache in self._caches if cache.deadline_ms is not None)
         return min(running, default=None)
 

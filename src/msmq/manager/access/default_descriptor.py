@@ -36,18 +36,18 @@ _GUEST: Final = 501
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the descriptor of a new queue depends on."""
+    """The circumstances that the descriptor of a new queue depends on."""
 
     caller: Token | None = None
-    """Who creates the queue; None is the queue manager itself."""
+    """The creator of the queue; None for the queue manager itself."""
     in_domain: bool = False
     machine: Sid | None = None
-    """This computer's account in the domain, when the directory told it."""
+    """The account of this computer in the domain, if the directory tells it."""
     reachable_by_srmp: bool = False
 
     def is_domain_user(self, sid: Sid) -> bool:
-        """Accounts are S-1-5-21-...; well-known and built-in principals are not, and a workgroup has no
-        domain."""
+        """Whether a SID is that of a domain account, S-1-5-21-...; well-known and built-in principals are not, and a
+        workgroup has no domain."""
         return self.in_domain and str(sid).startswith("S-1-5-21-")
 
 
@@ -77,10 +77,10 @@ def specified_descriptor(supplied: SecurityDescriptor, given: Circumstances) -> 
 
 
 def ruled_descriptor(supplied: SecurityDescriptor, given: Circumstances) -> SecurityDescriptor:
-    """The rule that runs: owner and administrators everything, everybody look and send. In a domain the queue manager
-    looks after the object with the account of its computer, which therefore may change and delete it."""
+    """The rule that is used: owner and administrators have all rights, everybody may look and send. In a domain the
+    queue manager maintains the object with the account of its computer, which therefore may change and delete it."""
     owner = supplied.owner or (given.caller.user if given.caller else ADMINISTRATORS)
-    if owner in (ANONYMOUS, EVERYONE):  # everything would be everybody's
+    if owner in (ANONYMOUS, EVERYONE):  # otherwise everybody would have all rights
         owner = ADMINISTRATORS
     entries = {EVERYONE: _LOOK | _SEND, **_strangers(given)}
     if given.machine is not None:

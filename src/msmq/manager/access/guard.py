@@ -1,11 +1,10 @@
-"""Who may do what: the access check at every open and every administrative event (MS-MQDMPR 3.1.1.2, ruling
-9).
+"""The access checks at every open and every administrative event (MS-MQDMPR 3.1.1.2, ruling 9).
 
-A caller of None is the queue manager itself, or a protocol that has checked already; everybody else comes
-with a token. Queues are guarded by their own descriptor, subqueues and journals by that of their queue. The
-system queues and the outgoing queues have none and are guarded by the descriptor of the queue manager; the
-queues it uses itself are nobody else's business. A descriptor that cannot be read lets nobody in. Who may send to a
-public queue is what the directory says now (MS-MQQB 3.1.5.8.3), and what this host knows if it says nothing.
+A caller of None is the queue manager itself, or a protocol that has checked already; everybody else comes with a
+token. Queues are guarded by their own descriptor, subqueues and journals by that of their queue. The system queues and
+the outgoing queues have none and are guarded by the descriptor of the queue manager; nobody else may access the queues
+that it uses itself. A descriptor that cannot be read allows nothing. For sending to a public queue the descriptor in
+the directory counts (MS-MQQB 3.1.5.8.3), or that of this host if the directory does not tell.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ON_MANAGER: Final = {
     QueueOperation.GET_PROPERTIES: QueueManagerOperation.GET_PROPERTIES,
     QueueOperation.GET_PERMISSIONS: QueueManagerOperation.GET_PERMISSIONS,
 }
-"""What an operation on a queue without a descriptor is to the queue manager; all others change its
+"""The operations on the queue manager that stand for those on a queue without a descriptor; all others change its
 properties."""
 
 
@@ -47,14 +46,14 @@ class Guard:
         self._directory = directory
 
     def check_manager(self, caller: Token | None, operation: QueueManagerOperation) -> None:
-        """Whether ``caller`` may do this to the queue manager."""
+        """Raise AccessDeniedError unless ``caller`` may do this to the queue manager."""
         if caller is not None:
             _guarded(
                 self.core.record.security, caller, operation, "the queue manager", "msmq manager acl set"
             )
 
     def check_queue(self, caller: Token | None, queue: Queue, operation: QueueOperation) -> None:
-        """Whether ``caller`` may do this to ``queue``."""
+        """Raise AccessDeniedError unless ``caller`` may do this to ``queue``."""
         if caller is None:
             return
         self._check_internal(queue)
@@ -76,14 +75,15 @@ class Guard:
         return published or queue.security
 
     def check_open(self, caller: Token | None, queue: Queue, access: QueueAccessType) -> None:
-        """Whether ``caller`` may open ``queue`` like this."""
+        """Raise AccessDeniedError unless ``caller`` may open ``queue`` with this access."""
         if caller is None:
             return
         self._check_internal(queue)
         core = self.core
         taking = access in _TAKING
         if isinstance(queue, OutgoingQueue):
-            # Whoever the destination lets send may send; the messages of others are the administrator's.
+            # Whoever may send to the destination may send here; messages of others may only be read by the
+            # administrator.
             if access is not QueueAccessType.SEND:
                 self.check_manager(caller, QueueManagerOperation.SET_PROPERTIES)
         elif queue in (core.dead_letter_queue, core.transactional_dead_letter_queue):
@@ -110,7 +110,7 @@ class Guard:
 
 
 def _guarded(security: bytes, caller: Token, operation: Operation, what: str, command: str) -> None:
-    """Let an operation pass, or say who lacks which right and how it is given."""
+    """Check access, and make a refusal say who lacks which right and how it is granted."""
     try:
         _check(security, caller, operation)
     except AccessDeniedError as error:
@@ -125,7 +125,7 @@ def _guarded(security: bytes, caller: Token, operation: Operation, what: str, co
 
 @lru_cache(maxsize=256)
 def _check(security: bytes, caller: Token, operation: Operation) -> None:
-    """As check_access, which is asked again and again for the same; who was refused is not remembered."""
+    """Like check_access, for repeated checks of the same. Refusals are not cached."""
     check_access(_descriptor(security), caller, operation)
 
 

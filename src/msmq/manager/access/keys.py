@@ -1,4 +1,4 @@
-"""The keys a queue manager gets when it is provisioned (MS-MQDMPR 3.1.3), and what the keys of others allow.
+"""The keys of a queue manager, made when it is provisioned (MS-MQDMPR 3.1.3).
 
 There is one RSA key for encryption and one for signing for each of three cryptographic providers. Their
 public halves are published as MQDSPUBLICKEYS; the private ones are kept in the ledger.
@@ -47,7 +47,8 @@ _LIBRARY_MINIMUM_BITS: Final = 1024
 _SMALL_PRIMES: Final = tuple(n for n in range(3, 2000, 2) if all(n % d for d in range(3, isqrt(n) + 1, 2)))
 _ROUNDS: Final = 40
 _CANDIDATES_PER_BIT: Final = 50
-"""About one odd number in 0.35 * bits is prime: whoever finds none among so many has no good randomness."""
+"""The most candidates for each bit of a prime. About one odd number in 0.35 * bits is prime: if none of so many is,
+the random generator is broken."""
 _BAD_GENERATOR: Final = "No RSA key can be made: the random generator of this host repeats itself."
 
 
@@ -133,7 +134,7 @@ class KeyRing:
         return _public_list(self.sign, KeyType.SIGN)
 
     def decryption_keys(self) -> dict[PrivacyLevel, RSAPrivateKey]:
-        """Which key opens bodies of which privacy level."""
+        """The key that decrypts bodies of each privacy level."""
         return {
             level: self.exchange[provider]
             for level, provider in PRIVACY_PROVIDERS.items()
@@ -141,7 +142,7 @@ class KeyRing:
         }
 
     def to_value(self) -> dict[str, dict[str, str]]:
-        """What the ledger keeps: PKCS #8 in hexadecimal. Whoever can read the store can read the keys."""
+        """The value for the ledger: PKCS #8 in hexadecimal. Whoever can read the store can read the keys."""
         return {"exchange": _to_text(self.exchange), "sign": _to_text(self.sign)}
 
     @classmethod
@@ -169,9 +170,9 @@ def _to_text(keys: dict[str, RSAPrivateKey]) -> dict[str, str]:
 def _from_text(texts: dict[str, str]) -> dict[str, RSAPrivateKey]:
     keys = {}
     for provider, text in texts.items():
-        # We made it and wrote it ourselves, and the store has just verified the checksum of its record: a damaged one
-        # does not get here, and who can write into the store has the key anyway. To prove its primes again would cost
-        # some ten milliseconds a key, at each start.
+        # We have written the key ourselves, and the store has just verified the checksum of its record, so a damaged
+        # key does not get here, and whoever can write into the store has the key anyway. Checking its primes again
+        # would cost some ten milliseconds for each key at each start.
         key = load_der_private_key(bytes.fromhex(text), None, unsafe_skip_rsa_key_validation=True)
         assert isinstance(key, RSAPrivateKey)
         keys[provider] = key

@@ -1,1 +1,1 @@
-"""What the queue manager writes down, and how it finds itself again after a restart."""
+"""The records of the queue manager, and its recovery after a restart."""

@@ -50,7 +50,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "former_identifiers": _identifiers,
     "directory_server_list": tuple,
 }
-"""How a kept value is read back; what is not here is kept as it is."""
+"""How stored values are read back; those that are not here are stored as they are."""
 
 _ENUMERATIONS: Final = {
     "operating_system_type": OperatingSystemType,
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def save(core: Core) -> None:
-    """Write all of them to the ledger."""
+    """Write all these attributes to the ledger."""
     kept = {name: _plain(getattr(core.record, name)) for name in DIRECTORY}
     kept |= {name: _plain(getattr(core, name)) for name in PERSISTENT}
     if not core.record.directory_server:
@@ -76,7 +76,7 @@ def save(core: Core) -> None:
 
 
 def restore(core: Core, kept: dict[str, Any] | None) -> None:
-    """Take back what :func:`save` wrote; attributes added by a later version keep their defaults."""
+    """Restore what :func:`save` wrote; attributes added by a later version keep their defaults."""
     for name, value in (kept or {}).items():
         read = _READERS.get(name)
         setattr(core.record if name in DIRECTORY else core, name, value if read is None else read(value))
@@ -84,7 +84,7 @@ def restore(core: Core, kept: dict[str, Any] | None) -> None:
 
 
 def change(core: Core, **values: Any) -> None:
-    """Set attributes and keep them. HardenedSecurity takes effect at the next start (note 7)."""
+    """Set and store attributes. HardenedSecurity takes effect at the next start (note 7)."""
     checked = {name: _checked(name, value) for name, value in values.items()}
     old = _exchange(core, checked)
     try:
@@ -95,7 +95,7 @@ def change(core: Core, **values: Any) -> None:
 
 
 def _exchange(core: Core, values: dict[str, Any]) -> dict[str, Any]:
-    """Set attributes; gives what they were."""
+    """Set attributes. Returns the old values."""
     old = {}
     for name, value in values.items():
         where = core.record if name in DIRECTORY else core

@@ -1,4 +1,4 @@
-"""What the queue manager writes down, and how it finds itself again after a restart.
+"""The records of the queue manager, and its recovery after a restart.
 
 Every change that must survive is a record of the store, appended in the order the changes were made:
 
@@ -15,11 +15,11 @@ DROP       digest of the key                       the named value is gone
 ========== ======================================= =====================================================
 
 MESSAGE, DELETE and MOVE take effect at once when their transaction field is zero; otherwise they are operations of an
-open transaction and wait for its OUTCOME. Records of one event always lie in one batch of the store, so an event is
-there whole or not at all: an event reserves once, before its first record, for everything that it may write (see
+open transaction and wait for its OUTCOME. The records of one event are always in one batch of the store, so an event
+is recovered whole or not at all: it reserves room once, before its first record, for everything that it may write (see
 :mod:`msmq.manager.event`).
 
-What a record says is told by :func:`statement_of` alone, for everybody who reads a log. The ledger knows records and
+Only :func:`statement_of` knows what a record means, for all code that reads a log. The ledger knows records and
 nothing about queues. Recovery replays the log into a :class:`Recovered`, from which the queue manager builds itself.
 """
 
@@ -64,7 +64,8 @@ NO_TRANSACTION: Final = bytes(16)
 
 
 class RecordOwner(Protocol):
-    """What the store asks while it gives space back; :class:`msmq.manager.ledger.retention.Cleaning` answers."""
+    """What the store asks the owner of records while it frees space; :class:`msmq.manager.ledger.retention.Cleaning`
+    answers."""
 
     def is_live(self, kind: int, head: bytes, address: int) -> bool: ...
 
@@ -84,12 +85,12 @@ class RecordStore(Protocol):
 
     @property
     def appended(self) -> int:
-        """Rises with every record."""
+        """The number of records appended so far, which rises with every record."""
         ...
 
     @property
     def durable(self) -> int:
-        """How far ``appended`` had come when the last commit ended."""
+        """The value of ``appended`` at the end of the last commit."""
         ...
 
     def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None: ...
@@ -141,8 +142,8 @@ class TransactionOutcome(IntEnum):
 
 _HEAD: Final = struct.Struct("<IQIII16s")
 _pack_front: Final = struct.Struct("<IQIII16sII").pack
-"""The head of a MESSAGE, and the eight bytes in front of its source, its local attributes and its packet: how long the
-attributes are, and the arrival time."""
+"""Packs the head of a MESSAGE and the eight bytes in front of its source, its local attributes and its packet: the
+length of the attributes and the arrival time."""
 _OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
 assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
 _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
@@ -164,8 +165,8 @@ class Head(NamedTuple):
     arrival_time: int
     expiry: int
     flags: int
-    """Of a MESSAGE: PEEKABLE_WHEN_LOCKED, the marks of its position and, from bit 8 on, the size of its local
-    attributes. Of a DELETE: the reason."""
+    """For a MESSAGE: PEEKABLE_WHEN_LOCKED, the marks of its position and, from bit 8 on, the size of its local
+    attributes. For a DELETE: the reason."""
     transaction: bytes
 
     def encode(self) -> bytes:
@@ -177,8 +178,8 @@ class Head(NamedTuple):
 
 
 class OutcomeHead(NamedTuple):
-    """The fixed part of OUTCOME records. ``last`` and ``first`` are lookup identifiers of what a committed transaction
-    sent, zero if it sent nothing: its messages were written before anybody knew."""
+    """The fixed part of OUTCOME records. ``last`` and ``first`` are lookup identifiers of messages that a committed
+    transaction sent, zero if it sent none: when its messages were written it was not known which these would be."""
 
     last: int
     first: int
@@ -205,8 +206,7 @@ class LostRecord:
 
 @dataclass(slots=True)
 class RecoveredOperation:
-    """A record other than the usual ones; at the end, an operation of a transaction whose outcome the log does not
-    tell."""
+    """A record of a less usual kind; after recovery, an operation of a transaction whose outcome is not in the log."""
 
     kind: Kind
     record_head: bytes
@@ -219,8 +219,8 @@ class RecoveredOperation:
 
 
 class Put(NamedTuple):
-    """Messages stand in a queue. Like the next two, this holds at once unless there is a transaction, and otherwise
-    when that is committed."""
+    """Messages are in a queue. Like the next two statements, this takes effect at once without a transaction, and
+    otherwise when the transaction is committed."""
 
     lookup_ids: Sequence[int]
     transaction: bytes
@@ -235,7 +235,7 @@ class Gone(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Messages stand in another queue."""
+    """Messages are in another queue."""
 
     lookup_ids: Sequence[int]
     transaction: bytes
@@ -243,7 +243,7 @@ class Moved(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A named value, as JSON with its key; None says that there is none any more."""
+    """A named value, as JSON with its key; None if the value was dropped."""
 
     digest: bytes
     value: bytes | None
@@ -251,11 +251,12 @@ class Named(NamedTuple):
 
 Statement = Put | Gone | Moved | OutcomeHead | Named
 WITH_PAYLOAD: Final = frozenset((Kind.VALUE, Kind.DELETE_ALL))
-"""The kinds of records whose statements are in their payload. That of a MESSAGE is the message itself."""
+"""The kinds of records whose statement is in the payload. The payload of a MESSAGE is the message itself."""
 
 
 def statement_of(kind: Kind, head: bytes, payload: Callable[[], bytes]) -> Statement:
-    """What a record says. ``payload`` is asked for kinds `WITH_PAYLOAD` only, and may raise if it is damaged."""
+    """The statement of a record. ``payload`` is called only for kinds in `WITH_PAYLOAD`, and may raise if it is
+    damaged."""
     match kind:
         case Kind.MESSAGE:
             fields = Head.decode(head)
@@ -279,18 +280,19 @@ def statement_of(kind: Kind, head: bytes, payload: Callable[[], bytes]) -> State
 
 
 def deletion_bytes(count: int) -> tuple[int, int]:
-    """What to reserve for the deletion of so many messages: bytes of payload, records."""
+    """The room to reserve for deleting a number of messages: bytes of payload, records."""
     return 8 * count, 1 + count // _DELETED_AT_ONCE
 
 
 class Ledger:
-    """Typed records on a store. It counts which of them still matter, so that the store can free the others."""
+    """Writes typed records to a store. It tracks which of them are still needed, so that the store can free the
+    others."""
 
     def __init__(self, store: RecordStore) -> None:
         self.store = store
         self.changing: AbstractContextManager[None] = nullcontext()
-        """Around every change of a named value. The queue manager gives its event, so that an error inside is noticed:
-        messages are changed in events anyway, values often alone."""
+        """The context of every change of a named value. The queue manager sets its event, so that an error inside is
+        noticed: messages are always changed in events, but values often alone."""
         self._values: dict[bytes, tuple[int, int]] = {}
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -309,8 +311,8 @@ class Ledger:
         marks: Sequence[int],
         transaction: bytes = NO_TRANSACTION,
     ) -> Sequence[int]:
-        """Write messages; gives their addresses. A message that was written before is written anew: from now on this
-        record counts."""
+        """Write messages and return their addresses. If a message was written before, the new record replaces the old
+        one."""
         flags = [mark << MARKS_SHIFT for mark in marks]
         local_sizes: Iterable[int] = repeat(0)
         packets = batch.packets
@@ -327,7 +329,7 @@ class Ledger:
             _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), batch.expiries, flags,
             repeat(transaction), local_sizes, repeat(arrival_time),
         )  # fmt: skip
-        if all(batch.sources):  # what stands in front of packets is equally long for all of them
+        if all(batch.sources):  # the bytes in front of the packets have the same size for all of them
             fronts = map(add, fronts, batch.sources)
         elif any(batch.sources):
             packets = list(map(add, batch.sources, packets))
@@ -338,7 +340,7 @@ class Ledger:
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
 
     def delete_messages(self, lookup_ids: Sequence[int], reason: int) -> None:
-        """Deletions that take effect at once. See :func:`deletion_bytes` for what they take."""
+        """Record deletions that take effect at once; :func:`deletion_bytes` tells the room they need."""
         if len(lookup_ids) <= 1:
             for lookup_id in lookup_ids:
                 self.delete_message(lookup_id, reason)
@@ -406,8 +408,7 @@ class Ledger:
         return found
 
     def _recover_other(self, found: Recovered, record: RecoveredOperation) -> None:
-        """Take in what a record says. A damaged one that said which messages are gone brings them back; operators are
-        told."""
+        """Apply a record. If one that recorded deletions is damaged, its messages are back, and operators are told."""
         try:
             said = statement_of(record.kind, record.record_head, partial(self.store.read, record.address))
         except MessageStorageFailedError as error:
@@ -426,7 +427,7 @@ class Ledger:
             self._hold(found, record, said)
 
     def _hold(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
-        """Keep an operation of a transaction until its outcome."""
+        """Keep an operation of a transaction until its outcome is known."""
         (lookup_id,) = said.lookup_ids
         if isinstance(said, Put):
             found.highest = max(found.highest, lookup_id & NUMBER_MASK)
@@ -475,7 +476,7 @@ class Ledger:
                 found.committed[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
 
     def _apply(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
-        """Carry out what nothing can undo any more."""
+        """Apply a statement that is final."""
         if isinstance(said, Put):
             (lookup_id,), head, size = said.lookup_ids, record.head, record.payload_size
             found.committed[lookup_id] = Standing(said.queue, record.address, size, head.expiry, head.flags)

@@ -1,4 +1,4 @@
-"""How queues are written in the ledger: values JSON can hold, bytes as hexadecimal text."""
+"""How queues are stored in the ledger: as values JSON can hold, bytes as hexadecimal text."""
 
 from __future__ import annotations
 

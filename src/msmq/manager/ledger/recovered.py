@@ -1,10 +1,11 @@
-"""What the log says after a restart, with millions of messages kept in columns.
+"""The contents of the log after a restart, with millions of messages in columns.
 
-A segment of the log is handed over as the rows of its index. Nearly all of them are messages and deletions outside of
-transactions, and for these the order within the log does not matter: an identifier is given out once, so a deletion
-kills whatever has it, and of a message and the copies that cleaning made of it the one with the highest address counts,
-whose head says where the message stood when it was copied. So they are taken out of the rows column by column, without
-a step of Python for each; everything else goes through :meth:`msmq.manager.ledger.ledger.Ledger.recover` row by row.
+A segment of the log is given as the rows of its index. Nearly all of them are messages and deletions outside of
+transactions, and for these the order within the log does not matter: an identifier is used once, so a deletion removes
+whatever has it, and of a message and the copies that cleaning made of it the one with the highest address counts,
+whose head says which queue the message was in when it was copied. So they are taken from the rows column by column,
+without a step of Python for each; all other rows are processed one by one in
+:meth:`msmq.manager.ledger.ledger.Ledger.recover`.
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ ROW_SIZE: Final = 56
 NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
-"""Where the flags of a MESSAGE have the marks of its position."""
+"""The shift of a position's marks in the flags of a MESSAGE."""
 MARKS_MASK: Final = 127
 LOCAL_SIZE_SHIFT: Final = 8
 _HAS_SOURCE: Final = PositionMark.HAS_SOURCE << MARKS_SHIFT
 
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
 _QUEUE, _EXPIRY, _FLAGS, _TRANSACTION, _SIZE = 1, 5, 6, range(7, 11), 13
-"""Where a row has them, in words of four bytes."""
+"""The places of these fields in a row, in words of four bytes."""
 _LOOKUP_ID, _SHIFTED_ADDRESS = 1, 5
-"""Where a row has these, in words of eight bytes; the address in rows without their first four bytes."""
+"""The places of these fields in words of eight bytes; that of the address is for rows without their first four
+bytes."""
 MOST_DEAD: Final = 1 << 20
-"""So many deletions are gathered before the messages are looked through."""
+"""The most deletions that are gathered before the messages are searched for them."""
 NUMBER_MASK: Final = (1 << 56) - 1
 """The part of a lookup identifier that rises from message to message."""
 _FEW: Final = 16
@@ -83,7 +85,7 @@ class Block:
     ids: array[int]
     addresses: array[int]
     sizes: array[int]
-    """Of the payloads."""
+    """The sizes of the payloads."""
     queues: array[int]
     expiries: array[int]
     flags: array[int]
@@ -105,13 +107,13 @@ class Block:
         return self
 
     def numbers(self) -> array[int]:
-        """The identifiers without the priority. They rise along the log, but for copies."""
+        """The identifiers without the priority. Except for copies they rise along the log."""
         data = bytearray(to_bytes(self.ids))
         data[7::8] = bytes(len(self.ids))
         return from_bytes("Q", bytes(data))
 
     def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
-        """Queue and priority, with the columns of their messages: identifiers, addresses, sizes, flags."""
+        """The columns of identifiers, addresses, sizes and flags for each queue and priority."""
         tops = to_bytes(self.ids)[7::8]
         lanes: defaultdict[tuple[int, int], list[tuple[bytes]]] = defaultdict(list)
         if _uniform(self.queues):
@@ -128,7 +130,7 @@ class Block:
             yield lane, [longs[0::3], longs[1::3], words[4::6], words[5::6]]
 
     def _pieces(self) -> bytes:
-        """Identifier, address, size and flags of one message after the other, in the byte order of this machine."""
+        """Identifier, address, size and flags of each message in turn, in the byte order of this machine."""
         words = array("I", bytes(8 * len(self.ids)))
         words[0::2], words[1::2] = self.sizes, self.flags
         longs = array("Q", bytes(_PIECE.size * len(self.ids)))
@@ -140,7 +142,7 @@ class Rows:
     """The rows of one segment, divided into the usual ones and the others."""
 
     def __init__(self, rows: bytes, message: int, delete: int) -> None:
-        """``message`` and ``delete`` are the kinds of the usual ones."""
+        """``message`` and ``delete`` are the usual kinds."""
         self._message, self._delete = message, delete
         self._words = from_bytes("I", rows)
         self._longs = from_bytes("Q", rows)
@@ -152,7 +154,7 @@ class Rows:
             in_transaction = map(any, zip(*transactions, strict=True))
             unusual = bytearray(map(max, unusual, in_transaction))
         self.unusual = list(compress(range(len(unusual)), unusual))
-        """Numbers of the rows that have to be looked at one by one."""
+        """The numbers of the rows that have to be processed one by one."""
         for number in self.unusual:
             self._kinds[number] = 0
 
@@ -174,7 +176,7 @@ class Rows:
 
 
 class Standing(NamedTuple):
-    """A message that a transaction brought: what a row of a Block has."""
+    """A message that a transaction sent, with the fields of a Block's row."""
 
     queue: int
     address: int
@@ -190,7 +192,7 @@ class Lane:
     ids: array[int] = field(default_factory=lambda: array("Q"))
     addresses: array[int] = field(default_factory=lambda: array("Q"))
     sizes: array[int] = field(default_factory=lambda: array("I"))
-    """Of the packets."""
+    """The sizes of the packets."""
     marks: bytearray = field(default_factory=bytearray)
 
     def extend(self, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> None:
@@ -206,7 +208,8 @@ class Lane:
             self.marks.extend(map(marks_in, flags))
 
     def put_in_order(self) -> None:
-        """Usually they are. Cleaning writes old messages again, behind younger ones."""
+        """Sort the messages, unless they are in order, as usual. Cleaning writes old messages again, behind newer
+        ones."""
         if _ascending(self.ids):
             return
         order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
@@ -219,37 +222,37 @@ class Lane:
 
 @dataclass(slots=True)
 class Recovered:
-    """Everything the log says, with ended transactions already applied."""
+    """Everything in the log, with ended transactions already applied."""
 
     values: dict[str, Any] = field(default_factory=dict)
     committed: dict[int, Standing] = field(default_factory=dict)
     """Messages that transactions sent, by lookup identifier."""
     moved: dict[int, int] = field(default_factory=dict)
-    """Messages that stand in another queue than their record says."""
+    """Messages that are in another queue than their record says."""
     open_transactions: dict[bytes, dict[int, RecoveredOperation]] = field(default_factory=dict)
-    """By lookup identifier: a transaction does one thing to a message, then the message is locked."""
+    """By lookup identifier, because a transaction does only one thing to a message, which is then locked."""
     prepared: dict[bytes, int] = field(default_factory=dict)
-    """Transactions that were prepared for a coordinator, and where that is written."""
+    """Transactions that were prepared for a coordinator, with the address of that record."""
     damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
-    """By digest, values whose last record the disk damaged: the key, if an older one tells it, and the error. The
-    older one counts then."""
+    """Values whose last record is damaged, by digest: the key, if an older record tells it, and the error. The older
+    record counts then."""
     damaged_deletions: list[MessageStorageFailedError] = field(default_factory=list)
-    """Records that said which messages are gone: those are back."""
+    """Damaged records of deletions, whose messages are back."""
     blocks: list[Block] = field(default_factory=list)
     """Messages sent outside of transactions."""
     dead: set[int] = field(default_factory=set)
-    """Identifiers of messages that are gone, as far as :meth:`bury` has not seen to them."""
+    """Identifiers of deleted messages that :meth:`bury` has not removed yet."""
     copies: set[int] = field(default_factory=set)
-    """Identifiers of messages that came later than younger ones: their originals may be there too."""
+    """Identifiers of messages that come after newer ones: they may be copies, whose originals are also there."""
     highest: int = 0
 
     def check(self, key: str) -> None:
-        """Raise the error of a value that nobody may guess."""
+        """Raise the error of a damaged value that nobody may guess."""
         if (found := self.damaged.get(digest_of(key))) is not None:
             raise found[1]
 
     def add(self, block: Block) -> None:
-        """Take over the messages of a segment."""
+        """Add the messages of a segment."""
         if not block.ids:
             return
         numbers = block.numbers()
@@ -260,8 +263,8 @@ class Recovered:
         self.blocks.append(block)
 
     def bury(self, release: Release) -> None:
-        """Take out what is dead, with the operations of transactions on it that have not ended. Everything that can
-        be dead of ``dead`` has been seen when it is called."""
+        """Remove deleted messages, and operations of open transactions on them. It may only be called when all records
+        that ``dead`` may refer to have been read."""
         dead = self.dead
         if not dead:
             return
@@ -278,7 +281,7 @@ class Recovered:
         dead.clear()
 
     def settle(self, release: Release) -> None:
-        """The log has ended: drop what is dead and the originals of copies."""
+        """Remove deleted messages and the originals of copies, when the whole log has been read."""
         self.bury(release)
         copies = self.copies
         if copies:
@@ -297,7 +300,7 @@ class Recovered:
         self._place_moved()
 
     def _place_moved(self) -> None:
-        """Messages stand where they were moved last; a copy's head may say so already."""
+        """Move messages to the queue they were last moved to; the head of a copy may say so already."""
         moved = self.moved
         if not moved:
             return
@@ -316,7 +319,7 @@ class Recovered:
         self.moved = elsewhere
 
     def lanes(self) -> dict[tuple[int, int], Lane]:
-        """All messages by queue and priority, in their order."""
+        """All messages by queue and priority, in order."""
         lanes: defaultdict[tuple[int, int], Lane] = defaultdict(Lane)
         for block in self._all_blocks():
             for lane, columns in block.by_lane():
@@ -326,7 +329,7 @@ class Recovered:
         return lanes
 
     def details(self) -> Iterator[tuple[int, int, int, int]]:
-        """Queue, identifier, expiry and flags of the messages that have anything of the last two to look after."""
+        """Queue, identifier, expiry and flags of the messages that expire or can be peeked at when locked."""
         for block in self._all_blocks():
             peekable = to_bytes(block.flags)[::4].translate(_ODD).count(1)
             if peekable or not _uniform(block.expiries, NEVER):
@@ -351,7 +354,7 @@ def _without(block: Block, gone: bytes, release: Release) -> Block:
 
 
 def _uniform(column: array[int], value: int | None = None) -> bool:
-    """Whether a column is the same everywhere, and this value if one is given."""
+    """Whether all values of a column are the same, and equal to ``value`` if one is given."""
     first = column[:1]
     return (value is None or not first or first[0] == value) and (
         column.tobytes() == first.tobytes() * len(column)
@@ -364,17 +367,18 @@ def _ascending(column: array[int]) -> bool:
 
 
 def packet_size(payload_size: int, flags: int) -> int:
-    """The size of a packet whose record has such a payload and such flags; recovery looks at no payload."""
+    """The size of a packet, from the size of its record's payload and its flags; recovery does not read payloads."""
     front = LARGEST_FRONT if flags & _HAS_SOURCE else ENVELOPE_SIZE
     return payload_size - front - (flags >> LOCAL_SIZE_SHIFT)
 
 
 def marks_in(flags: int) -> int:
-    """The marks of a message by the flags of its record. Older programs did not write that it has local attributes."""
+    """The marks of a message from the flags of its record. Older programs did not mark messages with local
+    attributes."""
     marks = flags >> MARKS_SHIFT & MARKS_MASK
     return marks | PositionMark.HAS_LOCAL if flags >> LOCAL_SIZE_SHIFT else marks
 
 
 def digest_of(key: str) -> bytes:
-    """What stands for the key of a value in the head of its record."""
+    """The digest of a value's key for the head of its record."""
     return hashlib.md5(key.encode(), usedforsecurity=False).digest()

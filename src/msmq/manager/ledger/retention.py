@@ -1,8 +1,7 @@
-"""Which records still matter: the queue manager's answers to the store while it gives space back.
+"""Which records are still needed: the queue manager's answers to the store while it frees space.
 
-A copy stands behind everything that was said about its original, so it has to say those things itself: the queue a
-message stands in now, and that its transaction has been committed. What an open transaction still needs is copied as
-it is.
+A copy comes after all records about its original, so it must contain what they say: the queue that the message is in
+now, and that its transaction has been committed. Records that an open transaction still needs are copied unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from msmq.manager.queues.queue import Queue
 
 
 class Cleaning:
-    """Owner of the store's records."""
+    """The owner of the store's records."""
 
     def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions) -> None:
         self.core = core
@@ -80,12 +79,12 @@ class Cleaning:
             else:
                 queue.positions.set_address(fields.lookup_id, new)
             if operation is None:
-                self.core.moved.pop(fields.lookup_id, None)  # the copy's head says where it stands
+                self.core.moved.pop(fields.lookup_id, None)  # the copy's head has the queue
         elif kind == Kind.OUTCOME and fields.flags == TransactionOutcome.PREPARED:
             self.transactions.collection[fields.transaction].prepared_at = new
 
     def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None:
-        """A damaged record costs itself and nothing else; operators are told."""
+        """Drop a damaged record, which harms nothing else, and tell operators."""
         if kind not in (Kind.MESSAGE, Kind.DELETE, Kind.MOVE):
             self.lost_records.append(LostRecord(Kind(kind), 0, "", str(error)))
             return

@@ -1,1 +1,1 @@
-"""What stands in a queue: the batches that come in, their positions, and the one way in and out."""
+"""The messages of queues: batches, positions, and the functions that put messages in and take them out."""

@@ -1,4 +1,4 @@
-"""Messages on their way into a queue, in columns; one message is a batch of one.
+"""Messages that are put into a queue, in columns; one message is a batch of one.
 
 A batch is what one call of an application, one read of a socket or one event brings for one queue. Whatever is asked of
 all messages is a column, so that asking costs little; what only few of them have (local attributes) is a dictionary
@@ -28,7 +28,7 @@ from msmq.wire.optional_headers import TransactionHeader
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 NEVER: Final = 0xFFFFFFFF
-"""The second at which the time of messages ends that have all the time in the world."""
+"""The expiry of messages without a time limit."""
 RECOVERABLE: Final = USER_RECOVERABLE
 NEGATIVE_JOURNALING: Final = USER_JN
 POSITIVE_JOURNALING: Final = USER_JP
@@ -38,7 +38,8 @@ FINAL_ACK: Final = TransactionHeader.mask("final_ack_required")
 """Flags.FA of a TransactionHeader."""
 ASKS_ARRIVAL: Final = MessagePropertiesHeader.mask("positive_arrival_ack")
 _ASKS_LATER: Final = MessagePropertiesHeader.mask("positive_receive_ack", "negative_receive_ack")
-"""Bits of MessagePropertiesHeader.Flags: tell of the arrival; tell of what becomes of the message in its queue."""
+"""Bits of MessagePropertiesHeader.Flags: acknowledge the arrival; acknowledge what happens to the message in its
+queue."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
@@ -56,12 +57,13 @@ def marks_of(
     sourced: bool = False,
     direct: bool = False,
 ) -> int:
-    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, and at the
-    address that it came from if it came over a ``direct`` session, whether it is to be kept when nobody reads it, and
-    whether its source is kept with it.
+    """The marks of a message. They tell whether its sender may have to be told what becomes of it after its arrival
+    (at the address it came from, if it came over a ``direct`` session), whether it is to be kept if nobody reads it,
+    and whether its source is stored with it.
 
-    Who asked for acknowledgments of that is told, and so is another host that waits for the FinalAck of a transactional
-    message. A transactional message of this host (``ours``) waits for none, but may have to become a dead letter.
+    Senders who asked for acknowledgments are told, and so is another host that waits for the FinalAck of a
+    transactional message. A transactional message of this host (``ours``) needs no FinalAck, but may have to become a
+    dead letter.
     """
     owes = bool(user_flags & ADMIN_QUEUE and asks & _ASKS_LATER)
     marks = _HAS_SOURCE if sourced else 0
@@ -122,20 +124,20 @@ class Batch:
         sources: Sequence[bytes] | None = None,
     ) -> None:
         self.packets = packets
-        """Without a SessionHeader, which belongs to a session and not to the message."""
+        """The packets, without a SessionHeader, which belongs to a session and not to the message."""
         self.user_flags = user_flags
         self.base_flags = base_flags
         self.expiries = expiries
         """The second from which a message may no longer be received, or NEVER."""
         self.reach_by = reach_by
-        """The second after which it is too late for its queue, or NEVER."""
+        """The second by which a message must reach its queue, or NEVER."""
         self.asks = asks
         """MessagePropertiesHeader.Flags: the acknowledgments that are asked for."""
         self.marks = marks
         self.local = local or {}
-        """By index, the attributes of those that have any."""
+        """The local attributes of messages that have any, by index."""
         self.sources = [b""] * len(packets) if sources is None else sources
-        """The addresses of the hosts they came from, nothing for those of this host."""
+        """The addresses of the hosts that messages came from, b"" for messages of this host."""
         self.sizes = list(map(len, packets))
 
     def __len__(self) -> int:
@@ -143,7 +145,7 @@ class Batch:
 
     @classmethod
     def of(cls, messages: Iterable[StoredMessage], *own_guids: bytes) -> Batch:
-        """Messages that are at hand one by one; ``own_guids`` are the identifiers of this host."""
+        """Make a batch of single messages; ``own_guids`` are the identifiers of this host."""
         given = list(messages)
         for message in given:
             if message.packet.base.flags & BASE_SH:
@@ -174,7 +176,7 @@ class Batch:
         )
 
     def like(self, packets: Sequence[bytes]) -> Batch:
-        """Packets that say the same as the one message of this batch in everything that columns have."""
+        """A batch of packets with the columns of this batch's only message."""
         count = len(packets)
         return Batch(
             packets,
@@ -187,8 +189,8 @@ class Batch:
         )
 
     def replace(self, index: int, message: StoredMessage) -> None:
-        """Keep something else of a message than came: its body in the clear, what was found out about it. Its flags
-        stay as they are."""
+        """Replace a message after its examination, by one with a clear body and other local attributes. Its flags
+        stay."""
         packets = self.packets
         assert isinstance(packets, list)
         packets[index] = message.packet.data

@@ -1,7 +1,7 @@
-"""What stands in a queue: messages read at their places, and places taken away.
+"""The contents of queues: reading messages at their places, and removing places.
 
-Reading changes nothing, with one exception: a message that the disk has damaged leaves its queue when somebody who may
-empty its place meets it. Everything else that changes a queue is in :mod:`msmq.manager.mailbox.mailbox`.
+Reading changes nothing, with one exception: a damaged message leaves its queue when it is read by somebody who may
+remove it. Everything else that changes a queue is in :mod:`msmq.manager.mailbox.mailbox`.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
 _FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
 _IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
 _IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
-"""Tables for ``bytes.translate``: 1 for marks that say so."""
+"""Tables for ``bytes.translate``: 1 for marks with these bits."""
 _SPREAD: Final = 8
-"""Places whose messages take less than such a part of what lies between them are not glimpsed at."""
+"""Messages are not glimpsed at if they take less than this part of the range they are in."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Messages of a queue as they lie there, in columns: their places, and what was read of each."""
+    """Messages of a queue in columns: their places and their contents."""
 
     positions: Positions = field(default_factory=no_positions)
     arrival_times: list[int] = field(default_factory=list)
     packets: list[bytes] = field(default_factory=list)
     sources: list[bytes] = field(default_factory=list)
-    """The addresses of the hosts they came from, nothing for those of this host."""
+    """The addresses of the hosts that messages came from, b"" for messages of this host."""
     local: dict[int, LocalAttributes] = field(default_factory=dict)
-    """By index, the attributes of those that have any."""
+    """The local attributes of messages that have any, by index."""
 
     def __len__(self) -> int:
         return len(self.packets)
@@ -77,11 +77,11 @@ class Found:
 
 
 Known = Mapping[int, StoredMessage]
-"""Messages that a caller still has from reading them, by lookup identifier."""
+"""Messages that a caller has read before, by lookup identifier."""
 
 
 class Contents:
-    """Shows the messages of queues, and empties places."""
+    """Reads the messages of queues, and removes places."""
 
     def __init__(self, core: Core) -> None:
         self.core = core
@@ -96,9 +96,9 @@ class Contents:
         *,
         peek: bool = False,
     ) -> Found:
-        """The available messages behind one place up to and with another, left where they are: up to ``most``, and no
-        more when they have ``most_bytes``. Those that the disk has damaged leave the queue. A ``peek`` also sees
-        messages that somebody holds and that allow it."""
+        """Read available messages behind one place up to and including another, without removing them: up to ``most``,
+        stopping when they have ``most_bytes``. Damaged ones leave the queue. A ``peek`` also sees messages that
+        somebody holds, if they allow that."""
         while True:
             if peek and queue.peekable_when_locked:
                 positions = self._peekable(queue, behind, upto)
@@ -113,13 +113,14 @@ class Contents:
 
     @staticmethod
     def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
-        """The next message that can be looked at, by itself: nearly no queue has messages that are held and can be."""
+        """The place of the next message that can be peeked at, alone: hardly any queue has held messages that allow
+        peeking."""
         lookup_id = next_readable(queue, behind, peek=True)
         return no_positions() if lookup_id is None or lookup_id > upto else queue.positions.find((lookup_id,))
 
     def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
-        """The messages at some places, read together. What the disk has damaged is left out; if the places are
-        ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
+        """Read the messages at some places together. Damaged ones are left out; if the places are ``ours`` to remove,
+        they leave their queue and operators are told, so that nothing waits behind them."""
         if not any(positions.addresses):
             return self._found(queue, positions, [], [])
         fronts, cuts = positions.marks.translate(FRONTS), positions.marks.translate(CUTS)
@@ -137,8 +138,8 @@ class Contents:
         return self._found(queue, positions, *found)
 
     def glimpse(self, positions: Positions) -> bytes | None:
-        """The bytes in which the messages of some places lie, with whatever else is there; None when they have to be
-        read to know."""
+        """The bytes of the range in which some messages are stored, with everything else in it; None if the messages
+        have to be read one by one."""
         if 0 in positions.addresses or 1 in positions.marks.translate(_IS_LOCAL):
             return None
         first, last = min(positions.addresses), max(positions.addresses)
@@ -193,8 +194,7 @@ class Contents:
         return Found(positions, times, packets, sources, local)
 
     def load(self, queue: Queue, lookup_id: int) -> StoredMessage:
-        """The message at a place, which is somebody's. Raises MessageStorageFailedError when the disk has damaged
-        it."""
+        """Read a message that somebody holds. Raises MessageStorageFailedError if it is damaged."""
         positions = queue.positions.find((lookup_id,))
         assert positions.ids, f"{lookup_id:#x} is not in {queue.pathname}"
         address, cut = positions.addresses[0], positions.marks.translate(CUTS)[0]
@@ -203,7 +203,7 @@ class Contents:
         return self._found(queue, positions, *parts).message(0)
 
     def fetch(self, queue: Queue, lookup_id: int) -> StoredMessage | None:
-        """The message at a place that the caller may empty; None when the disk has damaged it, see :meth:`read`."""
+        """Read a message that the caller may remove; None if it is damaged, see :meth:`read`."""
         found = self.read(queue, queue.positions.find((lookup_id,)))
         return found.message(0) if len(found) else None
 
@@ -216,8 +216,8 @@ class Contents:
             core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
 
     def _empty(self, queue: Queue, positions: Positions, *, forget: bool = True) -> None:
-        """Take places away with everything kept beside them, and give back the room of their records, unless they stand
-        elsewhere from now on; the ledger and the subscribers are the caller's business."""
+        """Remove places with everything kept for them, and free their records unless ``forget`` is false because the
+        messages are elsewhere from now on. The caller updates the ledger and tells subscribers."""
         core, ids = self.core, positions.ids
         core.total_bytes -= queue.positions.remove(ids)
         if 0 in positions.addresses:
@@ -248,5 +248,5 @@ class Contents:
                 members.difference_update(ids)
 
     def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
-        """The store found a message damaged while it cleaned up, and has dropped its record."""
+        """Remove a message whose record the store has found damaged and dropped while it cleaned up."""
         self._empty(queue, queue.positions.find((lookup_id,)), forget=False)

@@ -26,7 +26,7 @@ class CursorState(Enum):
 
 
 class Outcome(Enum):
-    """What a get event answers."""
+    """The outcome of a get event."""
 
     SUCCEEDED = "Succeeded"
     ALREADY_RECEIVED = "AlreadyReceived"
@@ -44,7 +44,7 @@ class Get(Enum):
 
 
 class Finding(Enum):
-    """What a cursor sees: at its own place when it has read there, behind it otherwise."""
+    """What a cursor finds: at its own place if it has read there, otherwise behind it."""
 
     AVAILABLE_HERE = auto()
     GONE_HERE = auto()
@@ -71,7 +71,7 @@ TRANSITIONS: Final[dict[tuple[Get, CursorState, Finding], tuple[Outcome, CursorS
 }
 
 WAIT_ENDS: Final = {_WAIT_PEEK: _READ, _WAIT_RECEIVE: _UNREAD}
-"""The state after the message that was waited for has come; a wait that timed out always leaves UNREAD."""
+"""The state after the awaited message has come; a wait that times out always leaves UNREAD."""
 
 
 class CursorAnswer(NamedTuple):
@@ -121,7 +121,8 @@ class Cursor:
         self.place = position.lookup_id
 
     def wait_time_expired(self) -> None:
-        """Wait Time Expired (3.2.7.6): a receive that waited in vain stands behind the tail, a peek stays."""
+        """Wait Time Expired (3.2.7.6): the cursor of a receive that waited in vain moves behind the tail, that of a
+        peek stays."""
         if self.state is _WAIT_RECEIVE:
             self.place = END
         self.state = _UNREAD

@@ -1,4 +1,4 @@
-"""Time To Be Received of messages at their destination: who expires when, at a few bytes a message.
+"""Time To Be Received of messages at their destination, with a few bytes for each message.
 
 Messages of a queue that expire in the same second share a bucket, and the buckets of a queue share a timer, which is
 set for the first of them. A message that leaves its queue is not looked for: what is left of it is its identifier in a
@@ -63,7 +63,7 @@ class Expiries:
         return sum(watch.count for watch in self._watches.values())
 
     def watch(self, queue: Queue, ids: Iterable[int], seconds: Iterable[int]) -> None:
-        """Have messages expire, each at its second, if they are still there then."""
+        """Have messages expire, each at its second, if they are still in the queue then."""
         pairs = list(zip(ids, seconds, strict=True))
         if not pairs:
             return

@@ -1,12 +1,12 @@
 """The one way into, out of and through a queue (MS-MQDMPR 3.1.7.1.9, 3.1.7.1.16, 3.1.7.2.1, 3.1.7.2.2).
 
-These are the only functions that change a queue's places. They keep four things in step: the places, the bytes that
-quotas count, the records of the ledger and the timers; and they tell subscribers. All of them take many messages at a
-time, and one message is a batch of one.
+These are the only functions that change a queue's places. They keep the places, the bytes that quotas count, the
+records of the ledger and the timers consistent, and tell subscribers. All of them take many messages at a time, and
+one message is a batch of one.
 
 Each is one event, or part of the one that calls it (see :mod:`msmq.manager.event`): room for all of its records is
-reserved before the first one is written, a record is written before the places change, and what has to be read because
-something follows from it is read before anything is taken out.
+reserved before the first one is written, a record is written before the places change, and messages whose contents
+matter for what follows are read before anything is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from msmq.wire.properties.queue import within_quota
 
 MQ_OK: Final = 0
 NUMBERS_BYTES: Final = 64
-"""New messages may begin a new range of numbers, which is written too."""
+"""The room for a record with a new range of numbers, which new messages may need."""
 UNREAD: Final = frozenset(
     {
         MessageClass.NACK_RECEIVE_TIMEOUT,
@@ -48,13 +48,13 @@ UNREAD: Final = frozenset(
         MessageClass.NACK_DELETED,
     }
 )
-"""Why messages leave their destination that nobody received, or an outgoing queue without being sent."""
+"""The reasons for which messages leave their destination unread, or an outgoing queue unsent."""
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
 _MAY_OWE: Final = bytes(not marks & _OWES_NOTHING for marks in range(256))
 _IS_KEPT: Final = bytes(bool(marks & _KEPT_UNREAD) for marks in range(256))
-"""Tables for ``bytes.translate``: 1 for marks that say so."""
+"""Tables for ``bytes.translate``: 1 for marks with these bits."""
 _RECORDS_EACH: Final = 2
 
 
@@ -62,7 +62,7 @@ _NONE_KNOWN: Final[Known] = {}
 
 
 def full(core: Core, queue: Queue, size: int) -> str:
-    """Which limit keeps a message of this size out of a queue, its value and how to raise it; empty if none does."""
+    """The quota that keeps a message of this size out of a queue, its value and how to raise it; "" if none does."""
     machine_kb, used = core.record.queue_manager_quota_kb, core.total_bytes
     if not within_quota(machine_kb, used, size):
         where, limit_kb, command = "the computer", machine_kb, "msmq manager set"
@@ -77,21 +77,21 @@ def full(core: Core, queue: Queue, size: int) -> str:
 
 
 class Mailbox(Contents):
-    """Puts messages into queues, shows them, moves them and takes them out."""
+    """Puts messages into queues, moves them and removes them."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self.expiries = Expiries(core.timers, core.environment.now, self.expire)
         self.retries = Retries(self, purge_reason)
         self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
-        """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
+        """Returns the dead-letter queue for a message that leaves its destination unread, or None; set by
         :class:`msmq.manager.messages.delivery.Sending`."""
 
     # --- into a queue ---------------------------------------------------------------------------------------
 
     def admit(self, queue: Queue, batch: Batch) -> list[EnqueueStatus] | None:
-        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all
-        of them may."""
+        """Check whether messages may go into a queue now: flow control, machine quota, queue quota, time. Returns a
+        status for each, or None if all of them may."""
         core, now_s = self.core, self.core.now_s
         machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
         of_machine, of_queue, whole = core.total_bytes, queue.positions.total_bytes, sum(batch.sizes)
@@ -119,11 +119,11 @@ class Mailbox(Contents):
     def put(
         self, queue: Queue, batch: Batch, transaction: bytes = NO_TRANSACTION, *, freeing: bool = False
     ) -> Sequence[int]:
-        """Give messages their places; gives their lookup identifiers. In a transaction they stay locked until the
+        """Put messages into a queue and return their lookup identifiers. In a transaction they stay locked until the
         commit; otherwise they are available, and readers that wait get them in this event.
 
-        What a transaction sends is always written, because its record is the operation's. ``freeing`` says that the
-        messages take the room of others that are going, so that they find some even on a full disk.
+        Messages in a transaction are always written, because their record is the operation's. ``freeing`` means that
+        they replace messages that are being removed, and may use the space kept back for that on a full disk.
         """
         core, now_s = self.core, self.core.now_s
         sizes = batch.sizes
@@ -166,8 +166,8 @@ class Mailbox(Contents):
         return ids
 
     def _numbered(self, queue: Queue, batch: Batch) -> Sequence[int]:
-        """Lookup identifiers ascend along the queue: priority first, arrival second; a transactional queue, and a
-        transactional message, know only arrival."""
+        """Make lookup identifiers, which ascend along the queue: by priority, then by arrival. In a transactional
+        queue, and for transactional messages, they ascend by arrival only."""
         numbers = self.core.next_sequential_ids(len(batch))
         if queue.transactional:
             return numbers
@@ -186,13 +186,13 @@ class Mailbox(Contents):
         on_disk: list[bool],
         transaction: bytes,
     ) -> Sequence[int]:
-        """Write what has to survive; gives the addresses, 0 for what stays in memory."""
+        """Write the messages that must survive. Returns their addresses, 0 for those that stay in memory."""
         put, now_s = self.core.ledger.put_messages, self.core.now_s
         if all(on_disk):
             return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
         chosen = list(compress(range(len(batch)), on_disk))
-        if chosen:  # first, since a full disk refuses all of them
+        if chosen:  # first, because a full disk refuses all of them
             part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
             written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
@@ -203,13 +203,13 @@ class Mailbox(Contents):
         return addresses
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
-        """Message Position Available: messages that were locked can be read, but for those whose time is over."""
+        """Message Position Available: unlock messages, and expire those that are overdue."""
         with self.core.event():
             queue.positions.set_states(ids, _AVAILABLE)
             self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
-        """A reader has left and does not keep messages after all. One that rejects them is another matter
+        """Return messages to the queue for a reader that has left without keeping them. Rejecting is different
         (:mod:`msmq.manager.mailbox.retries`)."""
         before = {lookup_id: queue.aborts.get(lookup_id, 0) for lookup_id in ids}
         queue.aborts.update((lookup_id, count + 1) for lookup_id, count in before.items())
@@ -220,8 +220,8 @@ class Mailbox(Contents):
             raise
 
     def _announce(self, queue: Queue, ids: Sequence[int]) -> None:
-        """Messages have become available: those that are overdue expire, readers that blocked first are served first,
-        and then protocols are told of what is left."""
+        """Deal with messages that have become available: overdue ones expire, waiting readers are served in the order
+        in which they came, and then protocols are told of the rest."""
         core = self.core
         if queue.overdue and not queue.overdue.isdisjoint(ids):
             self.remove(
@@ -233,7 +233,7 @@ class Mailbox(Contents):
             with core.event():
                 for lookup_id in ids:
                     position = MessagePosition(queue, lookup_id)
-                    for reader in list(queue.waiting):  # those who wait again meanwhile have passed it by
+                    for reader in list(queue.waiting):  # readers that wait again meanwhile have passed it by
                         if position.state is not _AVAILABLE:
                             break
                         if not reader.over:
@@ -260,12 +260,12 @@ class Mailbox(Contents):
         known: Known = _NONE_KNOWN,
         quiet: bool = False,
     ) -> int:
-        """Message Position Deleted: messages leave a queue for a reason, whatever of them is there; gives how many.
+        """Message Position Deleted: remove messages from a queue for a reason, and return how many of them were there.
 
-        ``ids`` may be places that were just looked up. ``recorded`` says that the ledger has the deletions already, by
-        a commit; ``known`` messages need not be read again; ``quiet`` is for a caller that is the only one to whom it
-        matters. Messages received from a queue with journaling go to its journal, as many as fit; those that nobody
-        read and whose senders want them kept become dead letters.
+        ``ids`` may be places that were just looked up. ``recorded`` means that the ledger has the deletions already,
+        by a commit; ``known`` messages need not be read again; with ``quiet`` only ``messages_removed`` tells of them.
+        Messages received from a queue with journaling go to its journal, as many as fit; unread ones whose senders
+        want them kept become dead letters.
         """
         positions = ids if isinstance(ids, Positions) else queue.positions.find(ids)
         if not positions.ids:
@@ -304,7 +304,7 @@ class Mailbox(Contents):
         return len(positions.ids)
 
     def _telling(self, queue: Queue, positions: Positions, reason: int, quiet: bool) -> bytes:
-        """Which messages somebody has to hear of, and so have to be read; nothing when there are none."""
+        """Which messages subscribers have to be told of, so that they have to be read; b"" if none."""
         core = self.core
         if quiet or not core.told_deleted:
             return b""
@@ -352,7 +352,7 @@ class Mailbox(Contents):
     def _to_journal(
         self, queue: Queue, positions: Positions, messages: Mapping[int, StoredMessage], *, recorded: bool
     ) -> None:
-        """Received messages go to the journal of their queue, as many as its quota lets in; the others go."""
+        """Move received messages to the journal of their queue, as many as its quota allows; the others are deleted."""
         journal, used = queue.journal, 0
         assert journal is not None
         fitting = bytearray()
@@ -388,9 +388,9 @@ class Mailbox(Contents):
         recorded: bool,
         certain: dict[int, Queue] | None = None,
     ) -> None:
-        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
-        reason beside them. A disk that is too full for that costs the reason, not the messages. Where they go is
-        what their senders asked for, unless it is ``certain``."""
+        """Remove unread messages, and make those that are to be kept dead letters, with the reason stored beside them.
+        On a full disk only the reason is lost, not the messages. They go where their senders asked, unless ``certain``
+        says where."""
         graves = self._graves(queue, messages, own=True) if certain is None else certain
         size = sum(messages[lookup_id].size for lookup_id in graves) + LARGEST_ENVELOPE * len(graves)
         count = len(positions.ids)
@@ -411,7 +411,7 @@ class Mailbox(Contents):
             self._tell_deleted(queue, positions.ids, told, reason)
 
     def bury(self, queue: Queue, ids: Sequence[int], reason: int) -> set[int]:
-        """Messages become dead letters of this computer, whatever their senders asked for; gives which. Those that the
+        """Make messages dead letters of this computer, whatever their senders asked for. Returns which; those that the
         dead-letter queue has no room for stay where they are."""
         positions = queue.positions.find(ids)
         messages = self._read_first(queue, positions, b"\1" * len(positions.ids), _NONE_KNOWN)
@@ -440,13 +440,13 @@ class Mailbox(Contents):
 
     @staticmethod
     def poison_bytes(queue: Queue, ids: Sequence[int]) -> int:
-        """What to reserve for messages that :meth:`bury` may bury."""
+        """The room to reserve for messages that :meth:`bury` may make dead letters."""
         sizes = queue.positions.find(ids).sizes
         return sum(sizes) + (LARGEST_ENVELOPE + 8) * len(sizes) + NUMBERS_BYTES
 
     def _graves(self, queue: Queue, messages: Mapping[int, StoredMessage], *, own: bool) -> dict[int, Queue]:
-        """Where messages go that are to be kept, as many as fit. A queue of their application's ``own`` is a queue like
-        others, where only the reason beside them says that their time is behind them."""
+        """The dead-letter queues of messages that are to be kept, as many as fit. An application's ``own`` dead-letter
+        queue is an ordinary queue, where only the stored reason tells that a message is a dead letter."""
         graves: dict[int, Queue] = {}
         used: dict[Queue, int] = {}
         for lookup_id, message in messages.items():
@@ -458,15 +458,15 @@ class Mailbox(Contents):
 
     @staticmethod
     def letters_bytes(sizes: Sequence[int], marks: bytes | bytearray) -> int:
-        """What to reserve for messages that may become dead letters inside another event."""
+        """The room to reserve for messages that may become dead letters inside another event."""
         kept = marks.translate(_IS_KEPT)
         if 1 not in kept:
             return 0
         return sum(compress(sizes, kept)) + LARGEST_ENVELOPE * kept.count(1) + 8 * len(sizes) + NUMBERS_BYTES
 
     def fits_system_queue(self, target: Queue, size: int) -> bool:
-        """Whether a journal or a dead-letter queue takes so many bytes more. A journal has its queue's limit, a
-        destination its own, the system queues that of the host."""
+        """Whether a journal or a dead-letter queue has room for this many more bytes. A journal has its queue's limit,
+        an ordinary queue its own, and the system queues have that of the host."""
         if target is target.root.journal:
             quota_kb = target.root.journal_quota_kb
         else:
@@ -476,8 +476,8 @@ class Mailbox(Contents):
     # --- from queue to queue --------------------------------------------------------------------------------
 
     def move(self, source: Queue, ids: Sequence[int], target: Queue, *, recorded: bool = False) -> int:
-        """Move messages as they are: same identifiers, same records, same past, another queue. Gives how many there
-        were; those that the disk has damaged are nowhere then."""
+        """Move messages unchanged, with identifiers, records and counters, to another queue. Returns how many there
+        were; damaged ones are lost."""
         found = self.read(source, source.positions.find(ids))
         if not len(found):
             return 0
@@ -492,8 +492,8 @@ class Mailbox(Contents):
         target: Queue,
         change: Callable[[LocalAttributes], LocalAttributes],
     ) -> bool:
-        """Move a message with other local attributes: it is written anew and gets a new place. False when the disk has
-        damaged it. Raises when there is no room for a second record, and then nothing has changed."""
+        """Move a message with other local attributes: it is written again and gets a new place. Returns False if it is
+        damaged. Raises if there is no room for a second record; then nothing has changed."""
         message = self.fetch(source, lookup_id)
         if message is None:
             return False
@@ -536,7 +536,7 @@ class Mailbox(Contents):
         self.release(target, positions.ids)
 
     def _watch_moved(self, target: Queue, positions: Positions) -> None:
-        """Messages that were moved to a subqueue expire there."""
+        """Watch the expiry of messages that were moved to a subqueue."""
         now_s = self.core.now_s
         found = self.read(target, positions, ours=False)
         expiries = {
@@ -549,16 +549,16 @@ class Mailbox(Contents):
     # --- time -----------------------------------------------------------------------------------------------
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
-        """Start the Time To Be Received timer; only messages at their destination expire unread."""
+        """Start the Time To Be Received timer of a message; only messages at their destination expire unread."""
         if is_destination(queue):
             self.expiries.watch(queue, (lookup_id,), (expiry,))
 
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
-        """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that
-        a transaction is still sending expires at the commit."""
+        """Expire messages whose Time To Be Received has run out. A message that somebody holds expires only if it
+        comes back, and one that a transaction is still sending expires at the commit."""
         positions = queue.positions.find(
             list(dict.fromkeys(ids))
-        )  # one that was moved away and back is named twice
+        )  # a message that was moved away and back is listed twice
         free = [
             one for one, state in zip(positions.ids, positions.states, strict=True) if state == _AVAILABLE
         ]
@@ -568,7 +568,7 @@ class Mailbox(Contents):
         self.remove(queue, free, MessageClass.NACK_RECEIVE_TIMEOUT)
 
     def forget(self, queue: Queue, ids: Sequence[int]) -> None:
-        """Messages were never there: the transaction that sent them has been aborted."""
+        """Remove messages of an aborted transaction as if they had never been sent."""
         self._empty(queue, queue.positions.find(ids))
 
 
@@ -579,17 +579,17 @@ def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:
 
 
 def is_destination(queue: Queue) -> bool:
-    """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are kept."""
+    """Whether messages wait for readers here: a public or private queue, no journal, dead-letter or outgoing one."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
 
 
 def purge_reason(queue: Queue) -> MessageClass:
-    """Why messages leave a queue that is purged. In an outgoing queue they have not reached their destination yet."""
+    """The reason for purging a queue. Messages of an outgoing queue have not reached their destination yet."""
     return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:
-    """End a wait exactly once and forget it everywhere."""
+    """End a wait, exactly once, and remove it everywhere."""
     assert not reader.over
     reader.over = True
     if reader.timer is not None:

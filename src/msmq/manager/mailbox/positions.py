@@ -3,8 +3,8 @@
 How it works
 ------------
 A message's place is its LookupIdentifier: priority in the top byte (7 - priority, so that higher priorities
-come first), arrival order below. "Along the list" and "ascending by LookupIdentifier" are the same thing, and
-a place outlives its message: whoever stands on a message that was taken still knows what comes next.
+come first), arrival order below. "Along the list" and "ascending by LookupIdentifier" are the same thing, and a place
+outlives its message: a cursor at a message that was taken still knows what comes next.
 
 Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
 A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size,
@@ -39,13 +39,13 @@ class PositionState(IntEnum):
 
 
 class PositionMark(IntEnum):
-    """Bits of ``marks``: what has to be known of a message without reading it.
+    """Bits of ``marks``: facts about a message that must be known without reading it.
 
-    FIRST and LAST are FirstInTransaction and LastInTransaction, which a packet does not say when it is written before
-    anybody knows. OWES_NOTHING says that no acknowledgment can be due for the message once it has arrived, whatever
-    becomes of it; KEPT_UNREAD that its sender wants it kept if nobody reads it; HAS_LOCAL that its record has local
-    attributes beside the packet and so is longer than that; HAS_SOURCE that its record has the address of the host it
-    came from; DIRECT_SESSION that its FinalAck goes to that address, because the session that brought it knew no GUIDs.
+    FIRST and LAST are FirstInTransaction and LastInTransaction, which a packet does not have when it is written before
+    they are known. OWES_NOTHING: no acknowledgment can be due for the message after its arrival, whatever becomes of
+    it. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local attributes and
+    so is longer. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its FinalAck goes to
+    that address, because the session that brought it knew no GUIDs.
     """
 
     FIRST = 1
@@ -63,7 +63,7 @@ _FREE_BYTE = bytes((_FREE,))
 
 
 class Entry(NamedTuple):
-    """One place: where its message is kept, how large it is, and what may be done with it."""
+    """One place: where its message is stored, its size, its state and marks."""
 
     lookup_id: int
     address: int
@@ -77,9 +77,9 @@ class Positions(NamedTuple):
 
     ids: array[int]
     addresses: array[int]
-    """Where the store keeps each message; 0 for those in memory."""
+    """Where the store keeps each message; 0 for messages in memory."""
     sizes: array[int]
-    """Bytes of each packet."""
+    """The sizes of the packets."""
     states: bytearray
     marks: bytearray
 
@@ -131,7 +131,7 @@ class _Chunk:
         self.available += (0 if state else end - start) - before
 
     def split(self) -> _Chunk:
-        """Give the upper half away."""
+        """Move the upper half into a new chunk, and return that."""
         half = len(self.ids) // 2
         upper = _Chunk()
         for name in _COLUMNS:
@@ -145,7 +145,7 @@ class _Chunk:
 
 
 _Stretch = tuple[_Chunk, int, int]
-"""Places of one chunk that stand one behind the other: where they begin, and where they end."""
+"""Consecutive places of one chunk: the chunk, the first index, and the index behind the last."""
 
 
 class _Lane:
@@ -165,7 +165,7 @@ class _Lane:
         return chunk
 
     def insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
-        """Enter a message that comes back among others: after a move, or at recovery."""
+        """Insert a message among others, after a move or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
         if len(chunk.ids) >= CHUNK:
@@ -200,19 +200,19 @@ class _Lane:
         del self.chunks[place], self.firsts[place]
 
     def _chunks_after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
-        """Each chunk with places behind ``lookup_id`` and where they begin in it."""
+        """Each chunk with places behind ``lookup_id``, and the index of the first."""
         for place in range(max(bisect_right(self.firsts, lookup_id) - 1, 0), len(self.chunks)):
             chunk = self.chunks[place]
             yield chunk, bisect_right(chunk.ids, lookup_id)
 
     def _chunks_before(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
-        """Each chunk with places in front of ``lookup_id``, nearest first, and where they end in it."""
+        """Each chunk with places in front of ``lookup_id``, nearest first, and the index behind the last."""
         for place in range(bisect_left(self.firsts, lookup_id) - 1, -1, -1):
             chunk = self.chunks[place]
             yield chunk, bisect_left(chunk.ids, lookup_id)
 
     def after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
-        """Live places behind ``lookup_id``, ascending. Do not change the lane while going on."""
+        """Live places behind ``lookup_id``, ascending. The lane must not change while iterating."""
         for chunk, start in self._chunks_after(lookup_id):
             for index in range(start, len(chunk.ids)):
                 if chunk.states[index] != _GONE:
@@ -226,10 +226,11 @@ class _Lane:
                     yield chunk, index
 
     def next_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
-        """The usual read. Chunks know how many available messages they hold, so locked runs cost little."""
+        """The next available place, the most common look-up. Chunks count their available messages, so long stretches
+        of locked ones cost little."""
         chunks, firsts = self.chunks, self.firsts
         place = bisect_right(firsts, lookup_id) - 1
-        if place >= 0:  # it stands in this chunk, or behind its last one
+        if place >= 0:  # the message is in this chunk, or behind its last one
             chunk = chunks[place]
             if chunk.available:
                 index = chunk.states.find(_FREE, bisect_right(chunk.ids, lookup_id))
@@ -244,8 +245,8 @@ class _Lane:
     def available(
         self, found: list[_Stretch], behind: int, upto: int, most: int, most_bytes: int
     ) -> tuple[int, int]:
-        """Extend ``found`` by available places behind one identifier up to and with another; gives how many of ``most``
-        and ``most_bytes`` are left."""
+        """Extend ``found`` by available places behind one identifier up to and including another. Returns what is left
+        of ``most`` and ``most_bytes``."""
         for chunk, start in self._chunks_after(behind):
             if not chunk.available:
                 continue
@@ -271,8 +272,8 @@ class _Lane:
         return most, most_bytes
 
     def neighbours(self, ids: Sequence[int], start: int) -> tuple[_Chunk, int, int] | None:
-        """The chunk of the place ``ids[start]``, where it stands there, and how many of those that follow in ``ids``
-        stand right behind it, itself included; None when it is gone."""
+        """Find consecutive places: the chunk and index of ``ids[start]``, and how many of the following ``ids`` are
+        directly behind it, itself included; None if it is gone."""
         found = self.find(ids[start])
         if found is None:
             return None
@@ -316,7 +317,7 @@ class PositionList:
         return sum(chunk.available for lane in self._ordered for chunk in lane.chunks)
 
     def _lane(self, top: int) -> _Lane:
-        """A lane for a priority that had none yet."""
+        """Make a lane for a new priority."""
         lane = self._lanes[top] = _Lane(top)
         self._ordered = sorted(self._lanes.values(), key=lambda each: each.top)
         return lane
@@ -355,7 +356,7 @@ class PositionList:
         return None if lane is None or found is None else (lane, *found)
 
     def get(self, lookup_id: int) -> Entry | None:
-        """The place with this identifier, unless it is empty or its message was deleted."""
+        """The place with this identifier, or None if it is empty."""
         lane = self._lanes.get(lookup_id >> 56)
         found = lane.find(lookup_id) if lane is not None else None
         return None if found is None else _entry(*found)
@@ -379,7 +380,7 @@ class PositionList:
         chunk.set_states(index, index + 1, state)
 
     def set_states(self, ids: Sequence[int], state: PositionState) -> None:
-        """Change the state of messages, whatever of them is there."""
+        """Change the state of those messages that are there."""
         for _, chunk, index, count in self._neighbours(ids):
             chunk.set_states(index, index + count, state)
 
@@ -389,13 +390,13 @@ class PositionList:
         found[1].marks[found[2]] |= mark
 
     def set_address(self, lookup_id: int, address: int) -> None:
-        """The store has put the message elsewhere."""
+        """Note that the store has moved the message."""
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
         found[1].addresses[found[2]] = address
 
     def change_states(self, old: PositionState, new: PositionState, number: int) -> None:
-        """Change the state of all messages up to an arrival number that are in another one; neither is AVAILABLE or
+        """Change the state of all messages in another one, up to an arrival number; neither state is AVAILABLE or
         DELETED."""
         before, after = bytes((old,)), bytes((new,))
         for lane in self._ordered:
@@ -406,13 +407,13 @@ class PositionList:
                     chunk.states[:stop] = chunk.states[:stop].replace(before, after)
 
     def find(self, ids: Sequence[int]) -> Positions:
-        """The places of messages, whatever of them is there. Those that are neighbours are found together."""
+        """The places of those messages that are there. Neighbours are found together."""
         if not ids:
             return no_positions()
         return _copied([(chunk, index, index + count) for _, chunk, index, count in self._neighbours(ids)])
 
     def remove(self, ids: Sequence[int]) -> int:
-        """Take places away, whatever of them is there; gives the bytes they held."""
+        """Remove the places that are there. Returns the bytes of their messages."""
         size = 0
         for lane, chunk, index, count in self._neighbours(ids):
             chunk.set_states(index, index + count, _GONE)
@@ -425,8 +426,8 @@ class PositionList:
         return size
 
     def available(self, behind: int, most: int, most_bytes: int = END, upto: int = END) -> Positions:
-        """Up to ``most`` available places behind one identifier up to and with another, in order, and no more when
-        their messages have ``most_bytes`` together; one in any case, if there is any."""
+        """Up to ``most`` available places behind one identifier up to and including another, in order, stopping when
+        their messages have ``most_bytes``; at least one, if there is any."""
         found: list[_Stretch] = []
         top = behind >> 56
         for lane in self._ordered:
@@ -437,10 +438,10 @@ class PositionList:
         return _copied(found)
 
     def _neighbours(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
-        """The places of messages, whatever of them is there, as chunk, index and count of neighbours. In the order of
-        the list they are found many at a time. What was given last may be removed before going on."""
+        """The places of those messages that are there, as chunk, index and count of neighbours; many at a time if they
+        are in the order of the list. The places yielded last may be removed before going on."""
         if len(ids) > 1 and not isinstance(ids, array):
-            ids = array("Q", ids)  # to be compared with those of a chunk
+            ids = array("Q", ids)  # to compare with a chunk's
         start = 0
         while start < len(ids):
             lane = self._lanes.get(ids[start] >> 56)
@@ -452,8 +453,7 @@ class PositionList:
             start += many[2]
 
     def place_of(self, index: int) -> int:
-        """The place at which the message with this index stands, counted from the front; the last one if there are not
-        so many."""
+        """The place of the message with this index from the front, or the last place if there are not so many."""
         last = START
         for lane in self._ordered:
             for chunk in lane.chunks:
@@ -467,7 +467,7 @@ class PositionList:
         return last
 
     def next_available(self, lookup_id: int) -> Entry | None:
-        """The first available place behind ``lookup_id``, which may be START or a place that is empty now."""
+        """The first available place behind ``lookup_id``, which may be START or an empty place."""
         top = lookup_id >> 56
         for lane in self._ordered:
             if lane.top >= top and lane.chunks and (found := lane.next_available(lookup_id)) is not None:
@@ -543,7 +543,7 @@ def no_positions() -> Positions:
 
 
 def _copied(stretches: Sequence[_Stretch]) -> Positions:
-    """The places of some stretches, one behind the other."""
+    """Copy the places of consecutive stretches into one."""
     if not stretches:
         return no_positions()
     chunk, start, stop = stretches[0]

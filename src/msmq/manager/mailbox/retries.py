@@ -1,12 +1,13 @@
-"""What becomes of messages that a reader rejects, or whose transaction is aborted: a pause, and an end to it.
+"""Policies for messages that a reader rejects, or whose transaction is aborted: a pause before each retry, and a last
+one.
 
-A rejected message goes back to its place. A policy, the reader's own or that of the queue, may keep it there out of
-sight for a while, so that others are read meanwhile, and takes it away after so many failures: to a subqueue, or to
-the dead-letter queue. The failure, the move and whatever else ends the read are one event.
+A rejected message goes back to its place. A policy, the reader's own or that of the queue, may hide it there for a
+while, so that others are read meanwhile, and may move it away after some failures: to a subqueue, or to the
+dead-letter queue. The failure, the move and everything else that ends the read are one event.
 
-Failures are counted from the message's arrival in its queue, or from the start of the queue manager: like AbortCount of
-MSMQ they are not kept, and a restart ends all pauses. A policy of the queue is kept with it. A reader that leaves has
-not rejected what it had been given: most of that it had only fetched ahead.
+Failures are counted from the message's arrival in its queue, or from the start of the queue manager: like AbortCount
+of MSMQ they are not kept, and a restart ends all pauses. A policy of the queue is kept with it. A reader that leaves
+has not rejected its messages: most of them it had only fetched in advance.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _RECORDS_EACH = 2
 
 
 class Retry(NamedTuple):
-    """A policy; the default one gives messages back at once and for ever."""
+    """A policy; the default returns messages at once and for ever."""
 
     delay_ms: int = 0
-    """How long a rejected message is out of sight."""
+    """How long a rejected message is hidden."""
     max_deliveries: int = 0
-    """After how many failures it is poison; 0 for never."""
+    """The number of failures after which a message is poison; 0 for never."""
     poison_subqueue: str = ""
-    """Where poison goes; empty for the dead-letter queue of this computer."""
+    """The subqueue for poison; empty for the dead-letter queue of this computer."""
 
     def check(self) -> Retry:
-        """The policy itself. Raises if its subqueue has a name that none can have."""
+        """Return the policy itself. Raises if the name of its subqueue is invalid."""
         name = self.poison_subqueue
         if name.lower() == "journal" or len(name) > 31 or any(letter in name for letter in ';\\/",+'):
             raise IllegalPropertyValueError(f"{name!r} is no name of a subqueue.")
@@ -56,7 +57,7 @@ class Retries:
         self._purge_reason = purge_reason
 
     def reject(self, queue: Queue, ids: Sequence[int], policy: Retry | None) -> None:
-        """Messages that a reader has locked are rejected. If the store refuses, nothing has happened."""
+        """Reject messages that a reader has locked. If the store refuses, nothing has changed."""
         policy = queue.retry if policy is None else policy
         core, mailbox = self._mailbox.core, self._mailbox
         failed = {one: queue.failures.get(one, 0) + 1 for one in ids} if policy.max_deliveries else {}
@@ -81,7 +82,8 @@ class Retries:
             raise
 
     def _take_away(self, queue: Queue, poison: Sequence[int], policy: Retry) -> set[int]:
-        """Poison leaves its queue; gives what has left. What finds no place stays, and is tried again next time."""
+        """Move poison out of its queue. Returns what was moved; messages without a place to go stay, and are tried
+        again next time."""
         if not poison:
             return set()
         mailbox = self._mailbox
@@ -102,7 +104,7 @@ class Retries:
         core.timers.start(deadline, partial(self._go_on, queue, array("Q", sorted(ids))))
 
     def _go_on(self, queue: Queue, ids: Sequence[int]) -> None:
-        """A pause is over: what is still there can be read again, unless a purge came meanwhile."""
+        """End a pause: messages that are still there can be read again, unless they were purged meanwhile."""
         mailbox = self._mailbox
         positions = queue.positions.find([one for one in ids if one in queue.paused])
         pairs = list(zip(positions.ids, positions.states, strict=True))

@@ -1,7 +1,7 @@
 """Seeking messages in a queue (MS-MQDMPR 3.1.7.3.2, 3.1.7.3.3).
 
-Receiving sees available messages only; peeking also sees locked ones that allow it. Nearly no message does,
-and then both look for the same thing, which the places find without going through what is locked.
+Receiving sees available messages only; peeking also sees locked ones that allow it. Hardly any message does; without
+such messages both look for available ones, which the places find without going through locked ones.
 """
 
 from __future__ import annotations
@@ -69,14 +69,15 @@ def seek_by_id(queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek:
 
 
 def seek_neighbour(queue: Queue, place: int, action: MessageSeekAction, *, peek: bool) -> Sought:
-    """The next or previous message of a place, whether there is a message or not."""
+    """The next or previous message of a place, which may be empty."""
     seek = next_readable if action is MessageSeekAction.NEXT else previous_readable
     found = seek(queue, place, peek=peek)
     return Sought(MessageNotFoundError.code) if found is None else Sought(MQ_OK, found)
 
 
 def _current(queue: Queue, entry: Entry, peek: bool) -> Sought:
-    """The very message. One that was received is no longer in the list, hence not found (3.1.7.3.3-g)."""
+    """Seek the message at this place itself. One that was received is no longer in the list, hence not found
+    (3.1.7.3.3-g)."""
     if _readable(queue, entry, peek):
         return Sought(MQ_OK, entry.lookup_id)
     if peek and entry.state is PositionState.LOCKED:

@@ -51,11 +51,11 @@ class LocalAttributes:
     authentication_level: int = 0
     """The signature type that was verified here; the packet's own claim is never believed."""
     private: bool = False
-    """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
+    """Whether the body came encrypted, or is to be encrypted before it leaves; on this host it is clear."""
     transaction_status_queue: str = ""
     direct_session: bool = False
-    """A FinalAck goes to the address the message came from, because its session knew no GUIDs. In its queue a message
-    has a mark for that."""
+    """Whether a FinalAck goes to the address that the message came from, because its session knew no GUIDs. For a
+    message in a queue a mark says so."""
     dead_letter_class: int = 0
     """Why a message is in a dead-letter queue; 0 for every other message."""
 
@@ -73,7 +73,7 @@ class LocalAttributes:
         )
 
     def changed(self, **changes: Any) -> LocalAttributes:
-        """The same with other values, as a message has its own."""
+        """A copy with some other values."""
         return LocalAttributes(**(asdict(self) | changes))
 
 
@@ -97,16 +97,16 @@ NO_ATTRIBUTES: Final[LocalAttributes] = _NoAttributes()
 
 @dataclass(eq=False, slots=True)
 class StoredMessage:
-    """One message with its place's identifier and the second it arrived."""
+    """A message with the identifier of its place and the second of its arrival."""
 
     packet: UserMessage
     local: LocalAttributes = NO_ATTRIBUTES
     lookup_id: int = 0
     arrival_time: int = 0
     transaction: bytes | None = None
-    """Identifier of the local transaction that enqueued it and has not ended yet."""
+    """The identifier of the local transaction that sends it and has not ended yet."""
     source: bytes = b""
-    """Address of the host it came from, see :func:`msmq.wire.trailers.host_address`; nothing if it was sent here."""
+    """The address of the host it came from, see :func:`msmq.wire.trailers.host_address`; b"" if it was sent here."""
 
     @property
     def size(self) -> int:
@@ -118,13 +118,13 @@ class StoredMessage:
         return self.packet.recoverable
 
     def same_place(self, lookup_id: int) -> StoredMessage:
-        """A copy for another place."""
+        """A copy with another lookup identifier."""
         return StoredMessage(self.packet, self.local, lookup_id, self.arrival_time, source=self.source)
 
     @property
     def expiry(self) -> int | None:
-        """The second after which the message may no longer be received, or None for never. A dead letter has its time
-        behind it."""
+        """The second after which the message may no longer be received, or None for never. A dead letter does not
+        expire."""
         if self.local.dead_letter_class:
             return None
         user = self.packet.user
@@ -137,20 +137,20 @@ _values: Final = attrgetter(*_ATTRIBUTES)
 
 
 def local_bytes(local: LocalAttributes) -> bytes:
-    """Local attributes as they stand in front of a packet in its record; nothing when there are none."""
+    """Local attributes in the form they have in front of a packet in its record; b"" if there are none."""
     return b"" if local is NO_ATTRIBUTES or not local.has_any else _written(_values(local))
 
 
 @lru_cache(maxsize=1024)
 def _written(values: tuple[object, ...]) -> bytes:
-    """Messages that come together have the same ones, as a rule."""
+    """Encode local attributes. Cached, because messages that come together usually have the same."""
     pairs = zip(_ATTRIBUTES, values, strict=True)
     return json.dumps({name: value for name, value in pairs if value}).encode()
 
 
 @lru_cache(maxsize=1024)
 def _read(text: bytes) -> tuple[Any, ...]:
-    """Names that this program does not know were written by others."""
+    """Decode local attributes. Unknown names were written by other versions and are ignored."""
     found = json.loads(text)
     return tuple(_values(LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})))
 
@@ -173,7 +173,7 @@ def unpacked(beginning: bytes, rest: bytes, marks: int) -> tuple[int, bytes, byt
 
 
 def marked(local: LocalAttributes, marks: int) -> LocalAttributes:
-    """Local attributes, with what the marks of a message say of it."""
+    """Local attributes completed by the marks of a message."""
     if not marks & PositionMark.DIRECT_SESSION:
         return local
     return local.changed(direct_session=True) if local.has_any else LocalAttributes(direct_session=True)

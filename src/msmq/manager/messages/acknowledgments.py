@@ -1,10 +1,9 @@
-"""Administration acknowledgments: senders who asked are told what became of their messages (MS-MQQB
-3.1.7.2, .15).
+"""Administration acknowledgments: telling senders who asked what became of their messages (MS-MQQB 3.1.7.2, .15).
 
 A message that reaches its destination queue, is refused there, is received, purged there or on its way, deleted with
 its queue or expires unread may owe its sender a message of the matching class in the administration queue it named.
-That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
-nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
+That queue is opened like any other one, here or on another host. When it cannot be opened, or no packet can hold its
+name, the acknowledgment is dropped and counted; the message itself is not affected.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _MOST_TEMPLATES: Final = 256
 
 
 class Acknowledging(Subscriber):
-    """Sends the acknowledgments that the fates of messages in destination queues call for."""
+    """Sends the acknowledgments that are due for messages in destination queues."""
 
     def __init__(
         self, core: Core, queues: Queues, sending: Sending, *, send_insecure_nacks: bool = False
@@ -49,20 +48,20 @@ class Acknowledging(Subscriber):
         self.sending = sending
         self.send_insecure_nacks = send_insecure_nacks
         self.unsent = 0
-        """Acknowledgments that could not be sent, for want of a queue, of a way, of room, or of a form to write them
-        in."""
+        """The number of acknowledgments that could not be sent, because there was no queue, no route, no room, or no
+        way to write them."""
         self.later: Callable[[str, Callable[[], None]], bool] = lambda destination, send: False
-        """Has something sent when the directory has told where its queue is; whether it is asked. Given by the
-        membership of a domain."""
+        """Sends something later, when the directory has told where a queue is. Returns whether the directory is asked.
+        Set by the membership of a domain."""
         self._templates: dict[tuple[object, ...], Template] = {}
 
     def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
         self.acknowledge((message.packet for message in messages), MessageClass(fate))
 
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
-        """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
-        copy of a transactional message that only passes through: its sender sends it again."""
-        # A dead letter may stand in a queue of its application's own.
+        """Acknowledge messages that have left a queue. What happens to journals and dead letters is of no interest to
+        the sender, and a copy of a transactional message that only passes this host is sent again by its sender."""
+        # A dead letter may be in a queue of its application.
         told = [message for message in messages if not message.local.dead_letter_class]
         if reason == MessageClass.NACK_DELETED:
             own = self.core.own_identifiers
@@ -74,8 +73,8 @@ class Acknowledging(Subscriber):
                 self.acknowledge((message.packet for message in of_one), MessageClass(reason))
 
     def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
-        """Send Administration Acknowledgment for each message for which one is due. What cannot be sent is counted: no
-        message suffers for its acknowledgment."""
+        """Send Administration Acknowledgment for each message for which one is due. Those that cannot be sent are
+        counted and do not affect the messages."""
         due: dict[str, list[Acknowledgment]] = {}
         for packet in packets:
             found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)

@@ -1,9 +1,9 @@
 """Distributed transactions (MS-MQDMPR 3.1.4.6 to 3.1.4.11): this queue manager as one participant of several.
 
 :class:`ResourceManager` answers a transaction manager: prepare, commit, abort, and after a restart what became of a
-transaction it had promised. Any coordinator can drive it; a coordinator on the wire (MS-DTCO) is not part of this
-project. :class:`Coordinator` is the one in this process: two phases, presumed abort. It writes a decision to commit
-before it tells anybody, and forgets it when everybody has done so; what is not written was aborted.
+transaction it had promised. Any coordinator can drive it; MS-DTCO is not implemented here. :class:`Coordinator` is the
+one in this process: two phases, presumed abort. It records a decision to commit before it tells anybody, and forgets
+it when all participants have committed; a transaction without a recorded decision was aborted.
 
 Neither of them makes records durable. Their owner commits the store after each call and lets the answer out then.
 """
@@ -20,7 +20,7 @@ from msmq.manager.messages.transactions import Transaction, Transactions
 
 
 class Vote(Enum):
-    """What a participant answers to a request to prepare."""
+    """The answer of a participant to a request to prepare."""
 
     PREPARED = "it will do whatever is decided"
     COMMITTED = "it was alone and has committed"
@@ -51,12 +51,12 @@ class ResourceManager:
         self.transactions = transactions
 
     def enlist(self, identifier: bytes) -> Transaction:
-        """Take part in a transaction somebody else coordinates."""
+        """Take part in a transaction that somebody else coordinates."""
         found = self.transactions.collection.get(identifier)
         return found or self.transactions.create(identifier, single_phase=False)
 
     def prepare(self, identifier: bytes, *, single_phase: bool = False) -> Vote:
-        """DTC Transaction Prepare. When nobody else takes part, preparing and committing are one step."""
+        """DTC Transaction Prepare. Without other participants, preparing and committing are one step."""
         try:
             self.transactions.prepare(identifier, single_phase=False)
         except TransactionSequenceError:
@@ -71,20 +71,20 @@ class ResourceManager:
         self.transactions.commit(identifier)
 
     def abort(self, identifier: bytes) -> None:
-        """DTC Transaction Abort; one we know nothing of was undone already."""
+        """DTC Transaction Abort. An unknown transaction was already undone."""
         if identifier in self.transactions.collection:
             self.transactions.abort(identifier)
 
     @property
     def in_doubt(self) -> list[bytes]:
-        """Transactions that were promised and whose outcome is not known here."""
+        """Prepared transactions whose outcome is not known here."""
         collection = self.transactions.collection
         return [identifier for identifier, member in collection.items() if member.prepared_at is not None]
 
     def reenlist(self, outcome_of: Callable[[bytes], Decision | None]) -> None:
-        """After a restart: ask for each promised transaction how it ended, and do that (3.1.4.9, 3.1.4.10).
+        """After a restart, ask for the outcome of each prepared transaction, and carry it out (3.1.4.9, 3.1.4.10).
 
-        A transaction manager that gives no answer leaves no safe way on (3.1.4.11).
+        Without an answer of its transaction manager there is no safe way to continue (3.1.4.11).
         """
         for identifier in self.in_doubt:
             decision = outcome_of(identifier)
@@ -119,11 +119,11 @@ class Coordinator:
         return _DECISION + identifier.hex()
 
     def outcome_of(self, identifier: bytes) -> Decision:
-        """For participants that restart: what is not known to be committed was aborted."""
+        """The outcome of a transaction for participants that restart: without a recorded commit it was aborted."""
         return Decision.COMMITTED if identifier in self._committed else Decision.ABORTED
 
     def decide(self, identifier: bytes, participants: list[Participant]) -> Decision:
-        """First phase: ask everybody, and write the decision if all are ready.
+        """First phase: ask all participants, and record the decision if all are ready.
 
         The caller makes the store durable before it calls :meth:`complete`.
         """
@@ -147,7 +147,7 @@ class Coordinator:
         return Decision.ABORTED
 
     def complete(self, identifier: bytes, participants: list[Participant]) -> None:
-        """Second phase of a committed transaction; afterwards nobody needs the decision any more."""
+        """Second phase of a committed transaction, after which nobody needs the decision any more."""
         for participant in participants:
             participant.commit(identifier)
         self.forget(identifier)

@@ -1,8 +1,8 @@
 """Sending: Enqueue Message, delivery to a local queue, and the fate of messages (MS-MQDMPR 3.1.7.1.9,
 3.1.7.1.27).
 
-A sender and a receiver on one host never meet on the network, so the rules an arriving message is judged by
-(MS-MQQB 3.1.5.8) are applied here, to local messages and to those that come over a session alike.
+A sender and a receiver on one host use no session, so the rules for arriving messages (MS-MQQB 3.1.5.8) are applied
+here, to local messages and to those from a session alike.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ REACHED: Final = MessageClass.ACK_REACH_QUEUE
 
 @dataclass(slots=True)
 class Delivery:
-    """What became of the messages of a batch, in columns."""
+    """The results of delivering a batch, in columns."""
 
     fates: list[MessageClass]
-    """AckReachQueue, or why a message was refused."""
+    """AckReachQueue, or the reason why a message was refused."""
     lookup_ids: list[int]
-    """0 where it was."""
+    """The lookup identifiers, 0 for refused messages."""
 
 
 class Sending:
-    """Puts messages where they belong and sees to what follows."""
+    """Puts messages into queues, and does what follows from that."""
 
     def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions, guard: Guard) -> None:
         self.core = core
@@ -68,8 +68,8 @@ class Sending:
     def enqueue(
         self, queue: Queue, batch: Batch, transaction: Transaction | None = None
     ) -> tuple[list[EnqueueStatus], list[int]]:
-        """Enqueue Message: a status for each of them, and the lookup identifiers of those that were taken, 0 for the
-        others."""
+        """Enqueue Message: returns a status for each message, and the lookup identifiers, 0 for messages that were not
+        taken."""
         statuses = self.mailbox.admit(queue, batch)
         if statuses is None:
             return [EnqueueStatus.OK] * len(batch), list(self._put(queue, batch, transaction))
@@ -99,12 +99,12 @@ class Sending:
         refused: Mapping[int, MessageClass] = {},
         waits_for_room: bool = False,
     ) -> Delivery:
-        """Let messages arrive at their destination queue, or refuse them.
+        """Deliver messages to their destination queue, or refuse them.
 
-        ``sender`` is who sends, None when that was checked already; ``senders`` are others, by index, and ``refused``
-        says why some of the messages must not arrive. In a transaction messages arrive with the commit, and who asked
-        to be told of the arrival is told nothing yet. Messages of a sender that ``waits_for_room`` are not refused
-        when this host is full: from the first of them on, nothing becomes of them.
+        ``sender`` is the sender, None if the right to send was checked already; ``senders`` has the senders of some
+        messages by index, and ``refused`` the reasons for refusing some. In a transaction messages arrive with the
+        commit, and senders are told of the arrival only then. If this host is full, messages of a sender that
+        ``waits_for_room`` are not refused: the first that has no room and all after it are left undelivered.
         """
         fates: dict[int, MessageClass] = dict(refused)
         self._judge(queue, batch, sender, senders, fates)
@@ -133,7 +133,7 @@ class Sending:
         return delivery
 
     def _full_at(self, queue: Queue, batch: Batch) -> int | None:
-        """The first message for which this host has no room."""
+        """The index of the first message for which this host has no room, or None."""
         statuses = self.mailbox.admit(queue, batch)
         if statuses is None or EnqueueStatus.QUEUE_MANAGER_QUOTA not in statuses:
             return None
@@ -147,8 +147,8 @@ class Sending:
         senders: Mapping[int, Token],
         fates: dict[int, MessageClass],
     ) -> None:
-        """Find out why a destination queue refuses messages: kind, signature, encryption and sender must fit. Nearly
-        all messages of a batch are alike in that."""
+        """Find the messages that a destination queue refuses, by kind, signature, encryption and sender. These are the
+        same for nearly all messages of a batch."""
         verdicts: dict[tuple[int, bool, bool, bool], MessageClass | None] = {}
 
         def verdict(token: Token | None, user_flags: int, local: LocalAttributes) -> MessageClass | None:
@@ -185,7 +185,7 @@ class Sending:
         authenticated: bool = False,
         private: bool = False,
     ) -> MessageClass | None:
-        """Why a destination queue refuses a message, or None."""
+        """The reason for which a destination queue refuses a message, or None."""
         if not accepts_transaction(queue.transactional, transactional):
             return (
                 MessageClass.NACK_NOT_TRANSACTIONAL_MSG
@@ -203,7 +203,8 @@ class Sending:
         return None
 
     def _tell_arrived(self, queue: Queue, batch: Batch, delivery: Delivery, *, committed: bool) -> None:
-        """Tell subscribers what became of the messages whose senders asked, or of all if somebody wants that."""
+        """Tell subscribers of messages whose senders asked for acknowledgments, or of all if a subscriber wants
+        that."""
         told = self.core.told_arrived
         if not told or not (self.core.tells_each or any(batch.asks)):
             return
@@ -223,8 +224,8 @@ class Sending:
     # --- system queues --------------------------------------------------------------------------------------
 
     def dead_letter(self, queue: Queue, lookup_id: int, fate: int) -> None:
-        """Move a message that could not be delivered to the dead-letter queue of its kind, or drop it if
-        full. ``fate`` is the class that says why; it is written beside the message."""
+        """Move a message that could not be delivered to the dead-letter queue of its kind, or delete it if that is
+        full. ``fate``, the class with the reason, is stored with it."""
         message = self.mailbox.fetch(queue, lookup_id)
         if message is None:
             return
@@ -240,7 +241,7 @@ class Sending:
             self.mailbox.remove(queue, (lookup_id,), MessageClass.NORMAL)
 
     def dead_letter_copies(self, messages: Iterable[StoredMessage], fate: int) -> None:
-        """Keep copies of messages that never got into a queue, as many as the dead-letter queue takes."""
+        """Keep copies of messages that were never put into a queue, as many as the dead-letter queue takes."""
         for message in messages:
             target = self._dead_letter_queue_for(message)
             if self.mailbox.fits_system_queue(target, message.size):
@@ -250,8 +251,8 @@ class Sending:
                     self.mailbox.put(target, Batch.of((copy,), *self.core.own_identifiers))
 
     def _grave_for(self, queue: Queue, message: StoredMessage, own: bool) -> Queue | None:
-        """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
-        being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
+        """The dead-letter queue for a message of ours that leaves an outgoing queue unsent, or its destination unread,
+        if its sender wants it kept, or None. Without a transaction it counts as delivered when it reached its queue."""
         user = message.packet.user
         if not user.negative_journaling or user.source_queue_manager not in self.core.own_identifiers:
             return None
@@ -261,7 +262,7 @@ class Sending:
         return target if target is not queue and not message.local.dead_letter_class else None
 
     def _dead_letter_queue_for(self, message: StoredMessage, *, own_too: bool = True) -> Queue:
-        """The application's own one if it is there and fits, else the system's."""
+        """The application's own dead-letter queue if it exists and is suitable, else the system's."""
         core = self.core
         own = core.by_path.get(message.local.application_deadletter_queue.lower()) if own_too else None
         if own is not None and own.transactional == message.packet.transactional and is_destination(own):
@@ -273,8 +274,7 @@ class Sending:
         return system
 
     def move_to_system_queue(self, queue: Queue, lookup_ids: Sequence[int], target: Queue) -> None:
-        """Move messages to a journal or a dead-letter queue. One that is full gets no more of them, and the rest
-        goes."""
+        """Move messages to a journal or a dead-letter queue. Those for which it has no room are deleted."""
         found = queue.positions.find(lookup_ids)
         kept, lost, used = [], [], 0
         for lookup_id, size in zip(found.ids, found.sizes, strict=True):
@@ -288,7 +288,7 @@ class Sending:
 
     def journal_sent(self, batch: Batch, *, freeing: bool = False) -> None:
         """Positive source journaling: keep copies of delivered messages, as many as the journal and the host have room
-        for. ``freeing`` says that their room is reserved."""
+        for. ``freeing`` means that room for them is reserved."""
         core, journal = self.core, self.core.journal_queue
         assert journal is not None
         quota_kb, total = core.record.queue_manager_quota_kb, core.total_bytes
@@ -305,7 +305,7 @@ class Sending:
                     used += size
             chosen = few
         if chosen:
-            # The messages themselves are delivered, whatever becomes of their copies.
+            # The messages themselves are delivered, even if there is no room for copies.
             with suppress(MessageStorageFailedError, InsufficientResourcesError):
                 self.mailbox.put(journal, batch.only(chosen), freeing=freeing)
 
@@ -313,7 +313,7 @@ class Sending:
 def messages_of(
     batch: Batch, lookup_ids: Sequence[int], indices: Iterable[int], arrival_time: int
 ) -> list[StoredMessage]:
-    """Messages of a batch for those who want to look into them."""
+    """The messages of a batch with these indices, for code that looks into them."""
     return [
         StoredMessage(
             UserMessage.kept(batch.packets[index]),

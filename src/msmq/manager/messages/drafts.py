@@ -1,8 +1,8 @@
-"""Enqueue Message To An Open Queue (MS-MQDMPR 3.1.7.1.27): what an application's send becomes.
+"""Enqueue Message To An Open Queue (MS-MQDMPR 3.1.7.1.27): turning an application's message into packets.
 
-The queue manager completes the message: who sent it, when, under which number, in which transaction. A name with
-several elements makes one copy for each, all of them listing every destination. A copy for a queue of this host
-arrives at once; one for another host waits in its outgoing queue.
+The queue manager completes the message with its sender, time, number and transaction. A name with several elements
+makes one copy for each, all of them listing every destination. A copy for a queue of this host arrives at once; one
+for another host waits in its outgoing queue.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _REFUSED: dict[MessageClass, type[MQError]] = {
     MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
     MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
 }
-"""What an application is told when a queue of this host refuses its message."""
+"""The errors that applications get when a queue of this host refuses their message."""
 
 
 @dataclass(eq=False, slots=True)
 class Drafts:
-    """Messages of an application as they are to be sent to one queue, in columns."""
+    """Messages of an application for one queue, in columns, ready to be sent."""
 
     packets: list[bytes] = field(default_factory=list)
     user_flags: list[int] = field(default_factory=list)
@@ -157,14 +157,14 @@ class Drafts:
 
 @dataclass(eq=False, slots=True)
 class Posted:
-    """What became of drafts: lookup identifiers, 0 where there is an error, and the errors by index."""
+    """The results of sending drafts: lookup identifiers, 0 where there is an error, and the errors by index."""
 
     lookup_ids: list[int]
     errors: dict[int, MQError]
 
 
 class Posting:
-    """Sends what applications hand over."""
+    """Sends the messages of applications."""
 
     def __init__(self, core: Core, sending: Sending, credentials: Credentials) -> None:
         self.core = core
@@ -182,7 +182,7 @@ class Posting:
         *,
         alone: bool = False,
     ) -> list[StoredMessage]:
-        """Send a message to everything a descriptor stands for; gives the copies that were made.
+        """Send a message to all queues of a descriptor. Returns the copies that were made.
 
         ``signer`` signs it if its authentication level asks for that; the queue manager does so for itself. ``alone``
         makes each copy a transaction of its own.
@@ -222,8 +222,8 @@ class Posting:
         *,
         alone: bool = False,
     ) -> int:
-        """Add a message to drafts for the queue of a descriptor; gives the number it goes by. Raises what is wrong with
-        it."""
+        """Add a message to drafts for the queue of a descriptor. Returns the message's number. Raises if the message
+        is invalid."""
         queue, name = self._queue(descriptor), descriptor.format_name
         address, core = queue_manager_of(self.core, queue), self.core
         covered = transaction is not None or alone
@@ -271,7 +271,7 @@ class Posting:
         caller: Token | None,
         signer: Signer | None,
     ) -> int:
-        """A message whose packet depends on its body, or has more headers than most: it has no template."""
+        """Draft a message that has no template, because its packet depends on its body or has unusual headers."""
         complete = self.credentials.sign(complete, signer, as_manager=caller is None)
         stored = StoredMessage(serialize(complete), self.local(complete))
         if is_destination(queue):
@@ -300,8 +300,8 @@ class Posting:
         covered: bool,
         alone: bool = False,
     ) -> Template | None:
-        """The template of a message for callers that fill in and keep templates themselves: ``covered`` says that a
-        transaction covers its messages. None when the packet depends on more than a template has."""
+        """The template of a message, for callers that fill in and keep templates themselves. ``covered`` means that
+        its messages are in a transaction. None if the packet depends on more than a template holds."""
         queue = self._queue(descriptor)
         address = queue_manager_of(self.core, queue)
         message.check()
@@ -356,7 +356,7 @@ class Posting:
     def _refusal(
         self, queue: Queue, name: str, fate: MessageClass, size: int, caller: Token | None
     ) -> MQError:
-        """Why a queue of this host refuses a message, with what can be done about it."""
+        """The error for a message that a queue of this host refuses, with what can be done about it."""
         told = ""
         if fate is MessageClass.NACK_Q_EXCEED_QUOTA:
             told = full(self.core, queue, size)
@@ -368,7 +368,7 @@ class Posting:
         return _REFUSED.get(fate, InvalidHandleError)(told or f"{name} refuses this message: {fate.name}.")
 
     def _examine(self, drafts: Drafts, batch: Batch) -> dict[int, MessageClass]:
-        """Signed messages of this host are examined like those that arrive; who their caller is was checked before."""
+        """Examine signed messages of this host like arriving ones; the rights of their caller were checked before."""
         refused: dict[int, MessageClass] = {}
         for index, stored in drafts.signed.items():
             try:
@@ -379,7 +379,7 @@ class Posting:
         return refused
 
     def _journal(self, batch: Batch, fates: Sequence[MessageClass], transaction: Transaction | None) -> None:
-        """Source journaling of messages that had no way to go: the copies that senders asked for are made here, or with
+        """Source journaling for messages to queues of this host: make the copies that senders asked for, here or with
         the commit of their transaction."""
         copied = []
         for index, flags in enumerate(batch.user_flags):
@@ -412,8 +412,8 @@ class Posting:
         *,
         alone: bool = False,
     ) -> Message:
-        """What only the queue manager knows. ``transaction`` is the number of the one that covers the message, or 0;
-        one that is ``alone`` in it is its first and its last."""
+        """Complete a message with what only the queue manager knows. ``transaction`` is the number of its transaction,
+        or 0; a message that is ``alone`` in it is its first and its last."""
         core = self.core
         complete = replace(
             message,
@@ -435,7 +435,7 @@ class Posting:
         return complete
 
     def time_to_reach_queue_s(self, asked_s: int) -> int:
-        """A message that was left at the general default takes the enterprise's."""
+        """The time limit of a message; one with the general default gets the enterprise's."""
         return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
 
     @staticmethod

@@ -4,9 +4,9 @@ This is a message as applications write and read it. Queues keep the packet inst
 (:mod:`msmq.manager.mailbox.stored`); :mod:`msmq.manager.messages.serialize` turns one into the other. Enumerations have
 the numbers their header fields have, so that they travel as they are; a number that no table knows stays an int.
 
-Format names are text. What a packet can hold for a name, and which three-bit reference tells its kind,
-follows from the text and from the hosts a packet names; :func:`carried` and :meth:`Message.coded_names` work
-it out. The queue types of the data model are those references under other names.
+Format names are text. The form of a name in a packet, and the three-bit reference that tells its kind, follow from the
+text and from the hosts a packet names; :func:`carried` and :meth:`Message.coded_names` compute them. The queue types
+of the data model are those references under other names.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ if TYPE_CHECKING:
 MAX_LABEL_CHARACTERS: Final = MAX_LABEL_LENGTH - 1
 SYSTEM_PROVIDER_TYPE: Final = 1
 SYSTEM_PROVIDER_NAME: Final = providers.BASE
-"""Who signs for the messaging system. The section puts a comma before v1.0; the provider's name has none."""
+"""The provider that signs for the messaging system. The section puts a comma before v1.0; the provider's name has
+none."""
 
 
 class SenderMessageClass(IntEnum):
-    """Fates that befall a message on its sender's host; MS-MQMQ 2.2.18.1.6 does not list them.
+    """Message classes for events on the sender's host, which MS-MQMQ 2.2.18.1.6 does not list.
 
     The numbers are those of the MQMSG_CLASS constants in the public Windows SDK (mq.h).
     """
@@ -113,7 +114,7 @@ class SenderIdentifierType(IntEnum):
 
 
 def sender_sid(kind: int, identifier: bytes) -> Sid:
-    """Whom an access check is to ask about: a sender who does not say who they are is the anonymous user.
+    """The SID to check access for. A sender without an identifier is the anonymous user.
 
     Other queue managers count as Everyone (MS-MQQB 3.1.5.8.3).
     """
@@ -126,7 +127,7 @@ def sender_sid(kind: int, identifier: bytes) -> Sid:
 
 
 def carried(text: str) -> MQFElement:
-    """What a packet holds for a format name; a direct name goes as it is, whatever the grammar says of it."""
+    """The form of a format name in a packet. A direct name is unchanged, even if it is not valid."""
     prefix, _, rest = text.partition("=")
     if prefix.upper() == "DIRECT":
         return rest
@@ -141,7 +142,7 @@ def carried(text: str) -> MQFElement:
 
 
 class CodedName(NamedTuple):
-    """A queue name the way a UserHeader has it."""
+    """A queue name as it is in a UserHeader."""
 
     reference: QueueReference
     name: QueueName
@@ -167,7 +168,7 @@ def _single(text: str) -> _SingleName:
 
 
 def _coded(name: _SingleName, hosts: dict[bytes, QueueReference]) -> CodedName:
-    """``hosts`` are those the packet names already: a private queue there is known by its number."""
+    """``hosts`` are those that the packet names already; a private queue of one of them is written as its number."""
     if isinstance(name, PrivateQueueFormatName) and name.source_queue_manager in hosts:
         return CodedName(hosts[name.source_queue_manager], name.private_queue_identifier)
     return CodedName(reference_for(name, QueueReference.NONE), name)
@@ -213,7 +214,7 @@ class Message:
     administration_multi_queue_format_name: tuple[str, ...] = ()
     response_multi_queue_format_name: tuple[str, ...] = ()
     destination_queue_manager_identifier: bytes = NULL_GUID
-    """Needed for a public destination; a private one says its host itself, a direct one has none."""
+    """Needed for a public destination; a private name has its host, and a direct one has none."""
 
     # Security
     sender_identifier: bytes = b""
@@ -231,8 +232,8 @@ class Message:
 
     # Transactions
     transaction_identifier: int | None = None
-    """The twenty bits a packet has, None for a message that is not transactional. They say which messages
-    belong together; they never name a transaction of this host."""
+    """The transaction number of twenty bits in the packet, None for a message that is not transactional. It tells
+    which messages belong together and never names a transaction of this host."""
     transactional_message_sequence_identifier: TxSequenceID | None = None
     transaction_sequence_number: int = 1
     transaction_previous_sequence_number: int = 0
@@ -246,7 +247,7 @@ class Message:
     # What SRMP transfer brought
     soap_envelope: str = ""
     soap_compound_message: bytes = b""
-    """The whole HTTP body, attachments included, which need not be text."""
+    """The whole HTTP body, including attachments, which need not be text."""
     soap_body: str = ""
     soap_header: str = ""
 
@@ -265,7 +266,7 @@ class Message:
 
     @property
     def sender(self) -> Sid:
-        """Whom an access check asks about; to be believed only as far as the authentication level goes."""
+        """The SID to check access for; only as trustworthy as the authentication level."""
         return sender_sid(self.sender_identifier_type, self.sender_identifier)
 
     # --- names ---------------------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class Message:
         response = _single(self.response_queue_format_name)
         address = self.destination_queue_manager_identifier
         hosts: dict[bytes, QueueReference] = {}
-        if isinstance(destination, str):  # which does not tell the GUID of its host
+        if isinstance(destination, str):  # its host's GUID is not known
             address = NULL_GUID
         else:
             if isinstance(destination, PrivateQueueFormatName):
@@ -296,14 +297,14 @@ class Message:
 
     @property
     def destination_queue_type(self) -> DestinationQueueType | None:
-        """None as long as no destination is given."""
+        """The type of the destination, or None if there is none yet."""
         reference = self.coded_names().destination.reference
         return DestinationQueueType(reference) if reference else None
 
     # --- what a sender may say -----------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse what no application may send, with the status that names the trouble."""
+        """Refuse what no application may send, with the status that names the problem."""
         if len(bytes_of(self.label)) > 2 * MAX_LABEL_CHARACTERS:
             raise LabelTooLongError
         if "\0" in self.label:
@@ -323,7 +324,7 @@ class Message:
         self._check_names()
 
     def _check_names(self) -> None:
-        """Every name is one name that the grammar knows and a packet can carry."""
+        """Check that every name is a single valid name that a packet can carry."""
         singles = (
             self.destination_queue_format_name,
             self.administration_queue_format_name,

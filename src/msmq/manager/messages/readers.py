@@ -1,10 +1,10 @@
 """Reading: receive, peek, cursors, lookup identifiers and waiting (MS-MQDMPR 3.1.7.1.10 to .17, 3.1.7.3).
 
-A read that finds its message answers at once; one that does not becomes a :class:`WaitingRead` and answers
-when a message comes, the time is up or somebody ends the wait. Either way the answer is one call of ``done``,
-made when the event it belongs to is over, so ``done`` may call any event itself. Choosing a message and
-locking it is one step of this single-threaded machine, and so are looking for one and beginning to wait: no
-two readers get the same message, and nobody waits beside one.
+A read that finds its message answers at once; one that does not becomes a :class:`WaitingRead` and answers when a
+message comes, the time is up or somebody ends the wait. Either way the answer is one call of ``done``, made when the
+event it belongs to is over, so ``done`` may call any event itself. Choosing and locking a message is one step of this
+single-threaded machine, and so are looking for one and beginning to wait: no two readers get the same message, and
+nobody waits although there is one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PEEKING: Final = _RECEIVING | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN
 
 
 class _Read(NamedTuple):
-    """A read as it was asked for. A transaction wins over ``two_phase_read``."""
+    """A read with its parameters. A transaction takes precedence over ``two_phase_read``."""
 
     descriptor: OpenQueueDescriptor
     done: ReadDone
@@ -72,7 +72,7 @@ class _Read(NamedTuple):
     transaction: Transaction | None = None
     two_phase_read: bool = False
     most_bytes: int | None = None
-    """A larger message is not read: whoever asks for the place of one shows it when there is room for it."""
+    """A larger message is not read: the caller reads it with :meth:`Reading.show` when there is room for it."""
 
 
 class Reading:
@@ -94,7 +94,7 @@ class Reading:
         return cursor
 
     def close_cursor(self, cursor: Cursor) -> None:
-        """Close Cursor; a read that waits on it is cancelled, not forgotten."""
+        """Close Cursor; a read that waits with it is cancelled."""
         descriptor = cursor.descriptor
         with self.core.answers.held():
             for reader in [reader for reader in descriptor.waiting if reader.cursor is cursor]:
@@ -102,7 +102,7 @@ class Reading:
             descriptor.cursors.pop(cursor.handle, None)
 
     def close(self, descriptor: OpenQueueDescriptor) -> None:
-        """What Close Queue ends: waits are cancelled, cursors go, messages of reads begun are given back."""
+        """Close Queue: cancel waits, close cursors, give back the messages of reads in two phases."""
         with self.core.answers.held():
             for reader in list(descriptor.waiting):
                 finish_wait(reader, OperationCancelledError.code)
@@ -125,8 +125,8 @@ class Reading:
         tag: int | None = None,
         two_phase_read: bool = False,
     ) -> None:
-        """Dequeue Message: the first one, or with a cursor the current or next one. In a transaction, or read
-        in two phases, it stays locked in the queue until that ends."""
+        """Dequeue Message: the first message, or with a cursor its current or next one. In a transaction, or read in
+        two phases, it stays locked in the queue until that ends."""
         read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read)
         self._start(read, Get.DEQUEUE)
 
@@ -139,8 +139,8 @@ class Reading:
         transaction: Transaction | None = None,
         two_phase_read: bool = False,
     ) -> Found:
-        """Dequeue Message for the first messages that are there, in one event: up to ``most``, and no more when they
-        have ``most_bytes``. This never waits, and finds nothing when there are none.
+        """Dequeue Message for the first available messages, in one event: up to ``most``, stopping when they have
+        ``most_bytes``. Never waits; finds nothing if there are none.
 
         Raises:
             MQError: the read is refused, or the store has no room for it; then nothing has happened.
@@ -157,7 +157,7 @@ class Reading:
         return found
 
     def _take(self, read: _Read, queue: Queue, found: Found) -> None:
-        """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
+        """Give messages to a reader: locked, or removed from the queue. If the store refuses, nothing has changed."""
         if read.transaction is not None:
             self.transactions.dequeue(read.transaction, queue, found.positions, read.descriptor.retry)
         elif read.two_phase_read:
@@ -178,14 +178,14 @@ class Reading:
         tag: int | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """Dequeue Message Begin: the first phase of a receive that :meth:`dequeue_end` decides. The result has no
-        message of more than ``most_bytes``, only its place; :meth:`show` reads it."""
+        """Dequeue Message Begin: the first phase of a receive that :meth:`dequeue_end` ends. Of a message of more than
+        ``most_bytes`` the result has only the place; :meth:`show` reads it."""
         read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), True, most_bytes)
         self._start(read, Get.DEQUEUE)
 
     def show(self, descriptor: OpenQueueDescriptor, lookup_id: int) -> StoredMessage | None:
-        """A message whose place a read has given: one that this descriptor holds, or that anybody may look at. None if
-        it is so no longer, or if the disk has damaged the message, which is gone then."""
+        """A message at a place that a read has returned: one that this descriptor holds, or that anybody may peek at.
+        None if that is no longer so, or if the message is damaged, which removes it."""
         queue = self._queue_of(descriptor)
         entry = queue.positions.get(lookup_id)
         if entry is None:
@@ -204,9 +204,9 @@ class Reading:
         message: StoredMessage | None = None,
         reason: int = _ACK_RECEIVE,
     ) -> None:
-        """Dequeue Message End: the reader keeps the message, or rejects it for a ``reason``, or gives it back. A purge
-        meanwhile has the last word, and a message read in a transaction waits for that to end. Only the descriptor that
-        began a read can end it, and only once. Who still has the ``message`` saves reading it again."""
+        """Dequeue Message End: the reader keeps the message, or rejects it with a ``reason``, or gives it back. A
+        purge meanwhile takes precedence, and a message read in a transaction waits for the transaction's end. Only the
+        descriptor that began a read can end it, and only once. With ``message`` it need not be read again."""
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
         _, lookup_id = position
@@ -228,9 +228,9 @@ class Reading:
         known: Known | None = None,
         reason: int = _ACK_RECEIVE,
     ) -> int:
-        """Dequeue Message End for messages that the reader keeps, in one event; gives how many there were. Those that a
-        purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
-        reader still has, the ``known`` ones, need not be read again."""
+        """Dequeue Message End for messages that the reader keeps, in one event. Returns how many there were. Messages
+        that were purged meanwhile leave with that reason, and those that were not begun here stay. The ``known``
+        messages need not be read again."""
         queue = self._queue_of(descriptor)
         held, purged = self._begun(descriptor, queue, lookup_ids)
         with self._ending(queue, held.ids, purged):
@@ -251,11 +251,11 @@ class Reading:
     def give_back(
         self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
     ) -> int:
-        """Dequeue Message End for messages that did not reach the reader, as :meth:`keep` for the others."""
+        """Dequeue Message End for messages that did not reach the reader."""
         return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
 
     def reject(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> int:
-        """Dequeue Message End for messages that the reader has seen and does not want: a policy may put them aside."""
+        """Dequeue Message End for messages that the reader has seen and rejects: a policy may move them away."""
         return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, rejected=True)
 
     def _give_back(
@@ -287,8 +287,7 @@ class Reading:
         return len(ids) + len(purged)
 
     def hand_over(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], target: Queue) -> int:
-        """Another end of reads in two phases: messages that the reader does not keep go to a subqueue. A purge
-        meanwhile still has the last word."""
+        """End reads in two phases by moving the messages to a subqueue. A purge meanwhile takes precedence."""
         queue = self._queue_of(descriptor)
         held, purged = self._begun(descriptor, queue, lookup_ids)
         with self._ending(queue, held.ids, purged):
@@ -309,7 +308,7 @@ class Reading:
     def _begun(
         descriptor: OpenQueueDescriptor, queue: Queue, lookup_ids: Sequence[int]
     ) -> tuple[Positions, list[int]]:
-        """Which of some messages this descriptor still holds: the places of those no purge wants, and the others."""
+        """The messages that this descriptor still holds: the places of those not purged, and the purged ones."""
         named = dict.fromkeys(lookup_ids) if len(lookup_ids) > 1 else lookup_ids
         positions = queue.positions.find([one for one in named if one in descriptor.begun])
         states = positions.states
@@ -321,8 +320,8 @@ class Reading:
     def join_transaction(
         self, descriptor: OpenQueueDescriptor, position: MessagePosition, transaction: Transaction
     ) -> None:
-        """Another end of a read in two phases: the message becomes one that a transaction has received, and is kept or
-        given back with it. A purge meanwhile still has the last word."""
+        """End a read in two phases by making the message one that a transaction has received. A purge meanwhile takes
+        precedence."""
         queue, lookup_id = position
         positions = queue.positions.find((lookup_id,))
         if not positions.ids or lookup_id not in descriptor.begun:
@@ -343,8 +342,8 @@ class Reading:
         two_phase_read: bool = False,
         from_gone: bool = False,
     ) -> ReadResult:
-        """Read Message By Lookup Identifier; never waits. A peek takes no part in a transaction. With ``from_gone`` the
-        neighbour of a message that is no more is looked for from the place where it was."""
+        """Read Message By Lookup Identifier; never waits. A peek cannot be in a transaction. With ``from_gone`` the
+        neighbour of a missing message is looked for from the place where it was."""
         assert transaction is None or not peek
         read = _Read(
             descriptor,
@@ -377,7 +376,7 @@ class Reading:
         tag: int | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """Peek Message: the first one, or the cursor's current one; of more than ``most_bytes`` only its place."""
+        """Peek Message: the first, or the cursor's current one; if larger than ``most_bytes``, only its place."""
         self._start(_Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes), Get.PEEK)
 
     def peek_next(
@@ -390,13 +389,13 @@ class Reading:
         tag: int | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """Peek Next Message: the one behind the cursor's current one; of more than ``most_bytes`` only its place."""
+        """Peek Next Message: the one behind the cursor's current; if larger than ``most_bytes``, only its place."""
         read = _Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes)
         self._start(read, Get.PEEK_NEXT)
 
     def look_on(self, descriptor: OpenQueueDescriptor, cursor: Cursor, most: int, most_bytes: int) -> Found:
-        """Peek Next Message for as many as there are behind a cursor, which stands on the last of them then: up to
-        ``most``, and no more when they have ``most_bytes``. This never waits."""
+        """Peek Next Message for the messages behind a cursor: up to ``most``, stopping when they have ``most_bytes``.
+        The cursor moves to the last of them. Never waits."""
         refusal = self._refusal(_Read(descriptor, _nobody, False, 0, cursor))
         if refusal is not None:
             raise refusal
@@ -418,14 +417,14 @@ class Reading:
         while (answer := _look(read, event, queue)).position is not None:
             if self._give(read, answer.position):
                 return None
-            if cursor is not None and stood is not None:  # the message was damaged: as if it had never been
+            if cursor is not None and stood is not None:  # the message was damaged
                 cursor.place, cursor.state = stood
         if answer.outcome is Outcome.WAITING:
             return self._wait(read, queue, self.core.environment.now() + read.timeout_s)
         return self._fail(read, _STATUS[answer.outcome])
 
     def _refusal(self, read: _Read) -> type[MQError] | None:
-        """Why a read cannot even be tried."""
+        """The error for a read that cannot even be tried, or None."""
         descriptor, cursor, transaction = read.descriptor, read.cursor, read.transaction
         if descriptor.queue is None:
             return QueueNotAvailableError
@@ -441,7 +440,7 @@ class Reading:
         self.core.answers.give(read.done, ReadResult(status))
 
     def _give(self, read: _Read, position: MessagePosition) -> bool:
-        """Answer a reader, if the message is sound."""
+        """Answer a reader, if the message is sound. Returns whether it was."""
         with self.core.answers.held():
             result = self._read(read, position)
             if result is not None:
@@ -449,8 +448,8 @@ class Reading:
         return result is not None
 
     def _read(self, read: _Read, position: MessagePosition) -> ReadResult | None:
-        """Let a reader have a message: shown, locked, or gone from the queue. If the store refuses, nothing
-        has happened and the reader is told; None when the disk has damaged the message, which is gone now."""
+        """Give a message to a reader: shown, locked, or removed from the queue. If the store refuses, nothing has
+        changed and the reader is told. Returns None if the message is damaged, which removes it."""
         queue, lookup_id = position
         positions = queue.positions.find((lookup_id,))
         large = read.most_bytes is not None and positions.sizes[0] > read.most_bytes
@@ -468,7 +467,7 @@ class Reading:
                 if read.destructive:
                     self._take(read, queue, found)
             else:
-                message = self.mailbox.load(queue, lookup_id)  # somebody holds it, and it is theirs to lose
+                message = self.mailbox.load(queue, lookup_id)  # somebody else holds the message
         except MQError as error:
             return ReadResult(error.code)
         return ReadResult(MQ_OK, message, position)
@@ -476,8 +475,8 @@ class Reading:
     # --- waiting --------------------------------------------------------------------------------------------
 
     def _wait(self, read: _Read, queue: Queue, deadline: float, *, again: bool = False) -> None:
-        """Wait For New Message. A message that comes and is damaged is passed over as by all reads: the wait goes on,
-        in front of those who came later."""
+        """Wait For New Message. A damaged message is passed over as in all reads: the wait goes on, in front of those
+        that came later."""
         cursor, transaction = read.cursor, read.transaction
 
         def finish(status: int, position: MessagePosition | None) -> None:
@@ -516,8 +515,8 @@ class Reading:
         transaction: Transaction | None = None,
         cursor: Cursor | None = None,
     ) -> None:
-        """Wait For New Message for a reader that takes by itself what is there then: ``ready`` is called within the
-        event that makes a message available, or with the status that ends the wait."""
+        """Wait For New Message, for a reader that takes the messages itself. ``ready`` is called within the event that
+        makes a message available, or with the status that ends the wait."""
         queue = self._queue_of(descriptor)
 
         def finish(status: int, position: MessagePosition | None) -> None:
@@ -534,7 +533,7 @@ class Reading:
     def cancel(
         self, descriptor: OpenQueueDescriptor, tag: int, status: int = OperationCancelledError.code
     ) -> int:
-        """Cancel Waiting Message Read Request, among the reads of one descriptor: clients choose the tags."""
+        """Cancel Waiting Message Read Request, among the reads of one descriptor, since clients choose the tags."""
         for reader in descriptor.waiting:
             if reader.tag is not None and reader.tag == tag:
                 finish_wait(reader, status)
@@ -543,8 +542,8 @@ class Reading:
 
 
 def _look(read: _Read, event: Get, queue: Queue) -> CursorAnswer:
-    """What a read finds, with its cursor or from the front. Two reads cannot use one cursor at a time
-    (3.2.7.4-e): the second one is told so."""
+    """What a read finds, with its cursor or from the front. Only one read at a time may use a cursor (3.2.7.4-e): a
+    second one fails."""
     cursor = read.cursor
     if cursor is None:
         found = next_readable(queue, START, peek=not read.destructive)
@@ -557,16 +556,16 @@ def _look(read: _Read, event: Get, queue: Queue) -> CursorAnswer:
 
 
 def real(transaction: Transaction | None) -> Transaction | None:
-    """A transaction without identifier is none (3.1.7.1.11-c)."""
+    """A transaction without an identifier is none (3.1.7.1.11-c)."""
     return transaction if transaction is not None and any(transaction.identifier) else None
 
 
 def _nobody(_: ReadResult) -> None:
-    """For reads whose result is returned."""
+    """Ignore the result, which is returned."""
 
 
 class _Shown(Mapping[int, StoredMessage]):
-    """Messages that were just found, as those who have to hear of them want them; most are never asked for."""
+    """Messages that were just found, made only for those that subscribers ask for."""
 
     def __init__(self, found: Found) -> None:
         self._found = found

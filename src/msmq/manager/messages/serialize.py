@@ -1,10 +1,10 @@
-"""Between messages and packets (MS-MQDMPR 3.1.7.1.30 to 3.1.7.1.32).
+"""Conversion between messages and packets (MS-MQDMPR 3.1.7.1.30 to 3.1.7.1.32).
 
-:func:`serialize` is Construct a UserMessage Packet and Serialize Message to Buffer in one: which headers
-there are follows from the attributes. :func:`deserialize` is the other way. What travels comes back as it
-was. What does not travel (lookup identifier, arrival time, verified authentication level, dead-letter queue)
-is left at its default; :func:`received` fills it in from what is kept beside the packet. The two headers of
-SRMP are read and not written: only the transfer that received them could make them.
+:func:`serialize` is Construct a UserMessage Packet and Serialize Message to Buffer in one: which headers there are
+follows from the attributes. :func:`deserialize` is the other way. Attributes that are in the packet come back
+unchanged. Others (lookup identifier, arrival time, verified authentication level, dead-letter queue) keep their
+defaults; :func:`received` sets them from what is stored beside the packet. The two headers of SRMP are read and not
+written: only the transfer that received them could make them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CLASSES: Final[dict[int, int]] = {number: number for number in (*MessageClass, 
 _PRIVACY_LEVELS: Final[dict[int, int]] = {level: level for level in PrivacyLevel}
 _HASH_ALGORITHMS: Final[dict[int, int]] = {algorithm: algorithm for algorithm in HashAlgorithm}
 _ENCRYPTION_ALGORITHMS: Final[dict[int, int]] = {algorithm: algorithm for algorithm in EncryptionAlgorithm}
-"""From a number to its name; numbers without one go through as they are."""
+"""The members of enumerations by number; other numbers stay as they are."""
 
 
 # --- to a packet ------------------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ def _transaction_header(message: Message) -> TransactionHeader | None:
 
 
 def _security_header(message: Message) -> SecurityHeader | None:
-    """There is one as soon as there is anything to say in it, be it only who sends.
+    """The SecurityHeader, if there is anything to put into it, such as the sender.
 
-    EB is set when the body is encrypted, which is when there is a key: a body that is only to be encrypted is clear.
+    EB is set if the body is encrypted, which means that there is a key: a body that is still to be encrypted has none.
     AI is set where there is more than the sender, as in the published frame. AU and AS are the receiver's.
     """
     system = (SYSTEM_PROVIDER_TYPE, SYSTEM_PROVIDER_NAME)
@@ -163,7 +163,7 @@ def _debug_header(message: Message) -> DebugHeader | None:
 
 
 def _multi_queue_header(message: Message) -> MultiQueueFormatHeader | None:
-    """One for any of the lists: no other header could carry them."""
+    """The header for any of the lists, which no other header can carry."""
     lists = (
         message.destination_multi_queue_format_name,
         message.administration_multi_queue_format_name,
@@ -224,7 +224,7 @@ def deserialize(packet: UserMessage) -> Message:
 
 
 def received(stored: StoredMessage) -> Message:
-    """The message as an application reads it: what travelled, and what this host knows beside it."""
+    """The message as an application reads it: the packet, and what this host knows beside it."""
     message = deserialize(stored.packet)
     message.authentication_level = AuthenticationLevel(stored.local.authentication_level)
     message.allow_peek_when_locked = stored.local.allow_peek_when_locked

@@ -66,7 +66,7 @@ _PER_MESSAGE: Final = frozenset(
     }
 )
 kind_of: Final = attrgetter(*(name for name in Message.__dataclass_fields__ if name not in _PER_MESSAGE))
-"""What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
+"""The properties that a template depends on: those in front of MessagePropertiesHeader, or in no header."""
 
 
 class Form(NamedTuple):
@@ -75,16 +75,16 @@ class Form(NamedTuple):
     pack: Callable[..., bytes]
     """Packs all headers at once."""
     fixed_size: int
-    """The bytes of all headers."""
+    """The size of all headers."""
     version: int
     source: bytes
     address: bytes
     before: bytes
-    """What stands in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
+    """The bytes in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
     flags: int | None
     """TransactionHeader.Flags without the number of the transaction."""
     behind: bytes
-    """What follows up to MessagePropertiesHeader."""
+    """The bytes from there to MessagePropertiesHeader."""
     algorithms: tuple[int, int, int]
 
 
@@ -220,8 +220,8 @@ def _label(label: str) -> bytes:
 
 
 def suits(message: Message) -> bool:
-    """Whether the packet of a message is a template and its properties: nothing in it depends on the body, and nothing
-    stands behind that."""
+    """Whether the packet of a message can be made from a template and its properties: nothing in it depends on the
+    body, and nothing comes after the body."""
     return not (
         message.authentication_level is not AuthenticationLevel.NONE
         or message.signature

@@ -1,8 +1,8 @@
 """Transactions (MS-MQDMPR 3.1.1.13, 3.1.1.14, 3.1.4.3 to 3.1.4.11).
 
-Operations are written to the ledger when they are made and take effect when the transaction's outcome is written:
-one record makes all of them true. An internal transaction that has no outcome after a restart is aborted; a prepared
-one of a coordinator waits, with everything it touched locked, until the coordinator says how it ended.
+Operations are written to the ledger when they are made, and one record, the transaction's outcome, makes all of them
+take effect. An internal transaction that has no outcome after a restart is aborted; a prepared one of a coordinator
+waits, with everything it touched locked, until the coordinator says how it ended.
 
 The coordinator of this project lives in the same process (:class:`Coordinator`); any other one can drive the same
 four calls of :class:`ResourceManager`.
@@ -35,28 +35,27 @@ _LARGEST_NUMBER: Final = (1 << 20) - 1
 
 @dataclass(eq=False, slots=True)
 class TransactionalOperation:
-    """What a transaction does to messages of one queue in one go, in columns: it sends them, takes them or moves them
-    elsewhere."""
+    """A transaction's operation on messages of one queue, in columns: it sends, receives or moves them."""
 
     operation_type: OperationType
     queue: Queue
     ids: array[int]
     addresses: array[int]
-    """Where the ledger keeps the operation on each; that of a message that is sent is the message."""
+    """The addresses of the operation's records; for messages that are sent, those of the messages."""
     payload_sizes: Sequence[int]
-    """Of these records."""
+    """The sizes of these records' payloads."""
     target_queue: Queue | None = None
     copied_bytes: int = 0
-    """What copies for journals may take when the transaction is committed."""
+    """The bytes that copies for journals may need at the commit."""
     asking: list[int] = field(default_factory=list)
-    """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
+    """Sent messages whose senders asked for an acknowledgment of the arrival, or for a copy."""
     reasons: dict[int, int] = field(default_factory=dict)
-    """Why messages are taken, where it is not that they are received."""
+    """The reasons for removing messages other than that they were received."""
     retry: Retry | None = None
-    """The reader's policy for messages that come back."""
+    """The reader's policy for messages that are returned."""
 
     def drop(self, index: int) -> None:
-        """Leave out one of the messages."""
+        """Remove one of the messages from the operation."""
         self.asking = [lookup_id for lookup_id in self.asking if lookup_id != self.ids[index]]
         self.payload_sizes = [*self.payload_sizes[:index], *self.payload_sizes[index + 1 :]]
         del self.ids[index], self.addresses[index]
@@ -64,14 +63,14 @@ class TransactionalOperation:
 
 @dataclass(eq=False, slots=True)
 class Transaction:
-    """Operations that happen together or not at all, in the order they were made."""
+    """Operations that take effect together or not at all, in order."""
 
     identifier: bytes
     single_phase: bool = True
     number: int = 1
     """The twenty bits that its messages carry on the wire; never zero."""
     prepared_at: int | None = None
-    """Where the ledger has the promise of a prepared two-phase transaction."""
+    """The address of the record that the transaction was prepared, or None."""
     operations: list[TransactionalOperation] = field(default_factory=list)
     waiting: list[WaitingRead] = field(default_factory=list)
     """Reads in this transaction that wait for a message."""
@@ -85,19 +84,19 @@ class Transactions:
         self.mailbox = mailbox
         self.collection: dict[bytes, Transaction] = {}
         self.journal: Callable[[Batch], None] = lambda batch: None
-        """Keeps copies of messages that were sent (positive source journaling)."""
+        """Keeps copies of sent messages (positive source journaling)."""
         self._number = 0
 
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
-        """Create Transaction. Without an identifier a fresh one is made: it is an internal transaction."""
+        """Create Transaction. Without an identifier it gets a new one and is an internal transaction."""
         identifier = identifier or self.core.environment.random_bytes(16)
         transaction = Transaction(identifier, single_phase, self.number_of(None))
         self.collection[identifier] = transaction
         return transaction
 
     def number_of(self, transaction: Transaction | None) -> int:
-        """What the messages of a transaction carry on the wire; None is one that is over as soon as it has begun, and
-        needs no record of its own."""
+        """The number that the messages of a transaction carry on the wire. None stands for a transaction that ends as
+        soon as it has begun, and needs no record of its own."""
         if transaction is not None:
             return transaction.number
         self._number = self._number % _LARGEST_NUMBER + 1
@@ -110,11 +109,11 @@ class Transactions:
         return transaction
 
     def is_open(self, transaction: Transaction) -> bool:
-        """Whether operations may still join: it has neither ended nor been promised to a coordinator."""
+        """Whether operations may still be added: it has neither ended nor been prepared."""
         return self.collection.get(transaction.identifier) is transaction and transaction.prepared_at is None
 
     def prepare(self, identifier: bytes, *, single_phase: bool = True) -> None:
-        """Transaction Prepare. A two-phase one is promised to survive from here on, so it is written down."""
+        """Transaction Prepare. In two phases this is a promise that must survive, so it is recorded."""
         transaction = self.find(identifier)
         transaction.single_phase = single_phase
         if not single_phase and transaction.prepared_at is None:
@@ -124,10 +123,10 @@ class Transactions:
             self._end_waiting(transaction)
 
     def commit(self, identifier: bytes) -> None:
-        """Transaction Commit: one record decides, then the operations are carried out in their order.
+        """Transaction Commit: one record decides, then the operations are carried out in order.
 
-        Copies for journals are new records: their room must be certain before anything is decided. They take that of
-        the messages that go, so even a full disk lets what was received go.
+        Copies for journals are new records, whose room must be certain before anything is decided. They replace
+        received messages, so that these can be removed even on a full disk.
         """
         transaction = self.find(identifier)
         copies = sum(map(self._copied_bytes, transaction.operations))
@@ -138,7 +137,7 @@ class Transactions:
                 if member.operation_type is OperationType.ENQUEUE
                 for lookup_id in (min(member.ids, key=_number), max(member.ids, key=_number))
             ]
-            # Operations found again after a restart need not be in order.
+            # Operations that were recovered after a restart need not be in order.
             first = min(sent, key=itemgetter(0), default=(0, 0, None))
             last = max(sent, key=itemgetter(0), default=(0, 0, None))
             self._end(transaction, TransactionOutcome.COMMITTED, first[1], last[1])
@@ -150,15 +149,15 @@ class Transactions:
                 self._commit(operation)
 
     def _ending(self, transaction: Transaction, size: int = 0) -> Event:
-        """The event that ends a transaction: a record for the outcome, a range of numbers, and for each message what
-        follows from it and from whoever waits for it."""
+        """The event that ends a transaction: a record for the outcome, one for a range of numbers, and for each
+        message what follows from it and from a reader that waits for it."""
         messages = sum(len(member.ids) for member in transaction.operations)
         return self.core.event(size + NUMBERS_BYTES, 2 + 2 * messages, freeing=True)
 
     def _end(
         self, transaction: Transaction, outcome: TransactionOutcome, first: int = 0, last: int = 0
     ) -> None:
-        """Write the outcome; from here on the transaction is history."""
+        """Write the outcome and forget the transaction."""
         if transaction.operations or transaction.prepared_at is not None:
             self.core.ledger.end_transaction(transaction.identifier, outcome, first, last)
         if transaction.prepared_at is not None:
@@ -167,12 +166,12 @@ class Transactions:
 
     @staticmethod
     def _end_waiting(transaction: Transaction) -> None:
-        """Reads that still wait for a message can no longer take it in this transaction."""
+        """End the reads in this transaction that still wait for a message."""
         for reader in list(transaction.waiting):
             finish_wait(reader, TransactionSequenceError.code)
 
     def _copied_bytes(self, operation: TransactionalOperation) -> int:
-        """Bytes of journal copies, and of dead letters of messages whose time is over already."""
+        """The bytes of journal copies, and of dead letters of messages that are overdue already."""
         size, queue = operation.copied_bytes, operation.queue
         if operation.operation_type is OperationType.ENQUEUE:
             if queue.overdue and not queue.overdue.isdisjoint(operation.ids):
@@ -181,7 +180,7 @@ class Transactions:
         return size if queue.journaling else 0
 
     def _letters_bytes(self, operation: TransactionalOperation) -> int:
-        """What its messages may take that are purged or overdue and become dead letters."""
+        """The bytes of messages that may become dead letters because they were purged or are overdue."""
         positions = operation.queue.positions.find(operation.ids)
         return self.mailbox.letters_bytes(positions.sizes, positions.marks)
 
@@ -208,8 +207,7 @@ class Transactions:
             self.mailbox.move(queue, ids, operation.target_queue, recorded=True)
 
     def _asking(self, operation: TransactionalOperation) -> list[StoredMessage]:
-        """The messages that reach their destination with the commit and whose senders want to hear of that. One that is
-        damaged is left out; whoever reads it is told."""
+        """The messages that arrive with the commit and whose senders asked to be told. Damaged ones are left out."""
         queue = operation.queue
         asking: Sequence[int] = operation.ids if self.core.tells_each else operation.asking
         if not asking or not is_destination(queue):
@@ -217,12 +215,13 @@ class Transactions:
         return list(self.mailbox.read(queue, queue.positions.find(asking), ours=False).messages)
 
     def is_target(self, queue: Queue) -> bool:
-        """Whether an open transaction moves a message there."""
+        """Whether an open transaction moves a message to this queue."""
         transactions = self.collection.values()
         return any(member.target_queue is queue for each in transactions for member in each.operations)
 
     def abort(self, identifier: bytes) -> None:
-        """Transaction Abort: what was taken comes back to its place, what was sent was never there."""
+        """Transaction Abort: received messages return to their places, and sent ones are removed as if they had never
+        been there."""
         transaction = self.find(identifier)
         taken = [each for each in transaction.operations if each.operation_type is not OperationType.ENQUEUE]
         with self._ending(transaction, sum(map(self._letters_bytes, taken))):
@@ -234,7 +233,7 @@ class Transactions:
     def _abort(self, operation: TransactionalOperation) -> None:
         queue, ids = operation.queue, operation.ids
         if operation.operation_type is OperationType.ENQUEUE:
-            self.mailbox.forget(queue, ids)  # its record is the message's
+            self.mailbox.forget(queue, ids)  # the message's record is also the operation's
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         positions = queue.positions.find(ids)
@@ -251,8 +250,8 @@ class Transactions:
             self.mailbox.give_back(queue, there)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
-        """Queues are being deleted with everything in them: operations on their messages have nothing left to do, and
-        what was to be sent there never was."""
+        """Forget the operations on messages of queues that are being deleted; messages that were to be sent there are
+        dropped."""
         for transaction in self.collection.values():
             for operation in [member for member in transaction.operations if member.queue in queues]:
                 transaction.operations.remove(operation)
@@ -262,7 +261,7 @@ class Transactions:
                     self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
 
     def forget_message(self, queue: Queue, lookup_id: int) -> None:
-        """The disk has damaged a message: the operation on it has nothing left to do."""
+        """Forget the operation on a message that is damaged."""
         for transaction in self.collection.values():
             for operation in list(transaction.operations):
                 if operation.queue is not queue or lookup_id not in operation.ids:
@@ -278,7 +277,8 @@ class Transactions:
     # --- operations ---------------------------------------------------------------------------------------------
 
     def enqueue(self, transaction: Transaction, queue: Queue, batch: Batch) -> Sequence[int]:
-        """Put messages into a queue, locked until the transaction ends; their own records are the operation's."""
+        """Put messages into a queue, locked until the transaction ends. Their records are also those of the
+        operation."""
         ids = self.mailbox.put(queue, batch, transaction.identifier)
         positions = queue.positions.find(ids)
         local = any(map(PositionMark.HAS_LOCAL.__and__, positions.marks))
@@ -298,11 +298,12 @@ class Transactions:
     def dequeue(
         self, transaction: Transaction, queue: Queue, positions: Positions, retry: Retry | None = None
     ) -> None:
-        """Lock messages until the transaction ends, which takes them, or rejects them by the policy ``retry``."""
+        """Lock messages until the end of the transaction, which removes them, or rejects them by the policy
+        ``retry``."""
         self._lock(transaction, queue, positions, OperationType.DEQUEUE, None, retry)
 
     def move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
-        """Lock a message until the transaction ends, which moves it to another queue."""
+        """Lock a message until the end of the transaction, which moves it to another queue."""
         self._lock(transaction, queue, queue.positions.find((lookup_id,)), OperationType.MOVE, target)
 
     def _lock(
@@ -329,5 +330,5 @@ class Transactions:
 
 
 def _number(lookup_id: int) -> int:
-    """When a message was sent: its arrival number."""
+    """The arrival number of a message, which tells when it was sent."""
     return lookup_id & NUMBER_MASK

@@ -1,1 +1,1 @@
-"""Queues as things that are made, named, opened, looked at, changed and deleted."""
+"""Creating, naming, opening, showing, changing and deleting queues."""

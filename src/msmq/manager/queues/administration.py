@@ -1,8 +1,7 @@
 """Looking at and changing the properties and the security of queues and of the queue manager.
 
-Every call is judged as a whole before any of it is done: the caller's rights, then each property by its
-table, then, where the object is published, the directory. What was changed is kept, and ModifyTime says
-when.
+Every call is checked as a whole before anything is changed: the caller's rights, then each property by its table,
+then, for a published object, the directory. Changes are stored, with their time in ModifyTime.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from msmq.wire.variant import Variant
 
 _OWNERS: Final = SecurityInformation.OWNER | SecurityInformation.GROUP
 VISIBLE: Final = _OWNERS | SecurityInformation.DACL
-"""What is read and written of a descriptor unless the caller says otherwise: all but the audit list."""
+"""The parts of a descriptor that are read and written by default: all but the audit list."""
 
 
 class Administration:
@@ -68,7 +67,7 @@ class Administration:
     def set_properties(
         self, queue: Queue, propids: Sequence[int], values: Sequence[Variant], caller: Token | None = None
     ) -> tuple[int, ...]:
-        """Change properties of a queue; gives MQ_OK or a remark for each."""
+        """Change properties of a queue. Returns MQ_OK or a remark for each."""
         self.guard.check_queue(caller, queue, QueueOperation.SET_PROPERTIES)
         private = queue.queue_type is not QueueType.PUBLIC
         checked = check_properties(
@@ -83,8 +82,8 @@ class Administration:
         return checked.statuses
 
     def set_retry(self, queue: Queue, retry: Retry, caller: Token | None = None) -> None:
-        """Choose what becomes of messages that readers of a queue reject. The subqueue for poison is made now: when it
-        is needed there may be no room for it."""
+        """Set the policy for rejected messages of a queue. The subqueue for poison is created now, because there may
+        be no room for it when it is needed."""
         self.guard.check_queue(caller, queue, QueueOperation.SET_PROPERTIES)
         if queue.parent is not None or not queue.security:
             raise IllegalOperationError(f"{queue.pathname} has no properties of its own.")
@@ -96,7 +95,7 @@ class Administration:
             self.queues.drop_empty_subqueue(old)
 
     def set_reader_retry(self, descriptor: OpenQueueDescriptor, retry: Retry) -> None:
-        """Choose what becomes of messages that one reader rejects."""
+        """Set one reader's policy for messages that it rejects."""
         queue = descriptor.queue
         assert queue is not None
         if retry.check().poison_subqueue:
@@ -133,7 +132,7 @@ class Administration:
         self._change_queue(queue, {"security": old.update(information, given).encode()}, caller)
 
     def _change_queue(self, queue: Queue, wanted: dict[str, Any], caller: Token | None) -> None:
-        """Publish the new values of a public queue, then take them over and keep them."""
+        """Publish new values of a public queue, then take them over and store them."""
         if queue.parent is not None or not queue.security:
             raise IllegalOperationError(f"{queue.pathname} has no properties of its own.")
         wanted["modify_time"] = self.core.now_s
@@ -168,7 +167,7 @@ class Administration:
     def set_manager_properties(
         self, propids: Sequence[int], values: Sequence[Variant], caller: Token | None = None
     ) -> tuple[int, ...]:
-        """Change properties of the queue manager; gives MQ_OK or a remark for each."""
+        """Change properties of the queue manager. Returns MQ_OK or a remark for each."""
         self.guard.check_manager(caller, QueueManagerOperation.SET_PROPERTIES)
         checked = check_properties(ObjectType.MACHINE, Use.SET, propids, values, contents=CONTENTS)
         wanted = {
@@ -222,7 +221,7 @@ def _accepted(checked: Checked, allowed: frozenset[int] | set[int]) -> list[tupl
 
 
 def _check_audit(information: SecurityInformation, caller: Token | None) -> None:
-    """No right on an object opens its audit list; only the privilege does."""
+    """Check the privilege for the audit list, which no right on an object opens."""
     if (
         information & SecurityInformation.SACL
         and caller is not None
@@ -232,7 +231,7 @@ def _check_audit(information: SecurityInformation, caller: Token | None) -> None
 
 
 def _check_owner(information: SecurityInformation, given: SecurityDescriptor, caller: Token | None) -> None:
-    """Ownership is taken, not given away: the new owner is the caller or one of the caller's groups."""
+    """Check that the new owner is the caller or one of the caller's groups: ownership is taken, not given away."""
     if information & SecurityInformation.OWNER and (
         given.owner is None or (caller is not None and not caller.has(given.owner))
     ):

@@ -1,7 +1,7 @@
-"""Public queues of other hosts, as the directory has them: looked at, changed and made there.
+"""Public queues of other hosts: showing, changing and creating them in the directory.
 
-The host they belong to notices by itself. Rights are judged twice: here by the descriptor of the queue, for its caller,
-and by the directory, for the account of this computer.
+Their host notices the changes itself. Rights are checked twice: here for the caller, by the descriptor of the queue,
+and by the directory for the account of this computer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from msmq.wire.names import PublicName, QueueKind, QueuePath
 
 
 class Elsewhere:
-    """The operations. Whoever calls them can wait for the directory."""
+    """The operations, which may wait for the directory."""
 
     def __init__(self, core: Core, directory: DirectoryEvents, guard: Guard) -> None:
         self.core = core
@@ -38,7 +38,7 @@ class Elsewhere:
         self.guard = guard
 
     def is_elsewhere(self, path: QueuePath) -> bool:
-        """Whether a path is that of a public queue on another host, which a directory may have."""
+        """Whether a path names a public queue on another host, which the directory may have."""
         own = (
             ".",
             self.core.record.computer_name.lower(),
@@ -48,7 +48,7 @@ class Elsewhere:
         return public and self.core.directory_integrated and path.computer.lower() not in own
 
     def find(self, name: PublicName | QueuePath) -> Queue:
-        """A public queue, with what the directory says of it. It is no queue of this host.
+        """A public queue with its properties in the directory. It is not a queue of this host.
 
         Raises:
             QueueNotFoundError: the directory does not know it.
@@ -61,7 +61,7 @@ class Elsewhere:
             conditions = (Expression("pathname", Relation.EQUALS, path),)
         result, item = self.directory.read(ObjectClass.QUEUE, conditions)
         if item is None and self.core.directory_offline:
-            result = DirectoryResult.DIRECTORY_NOT_CONNECTED  # only queues of this host were looked through
+            result = DirectoryResult.DIRECTORY_NOT_CONNECTED  # only queues of this host were searched
         if result in (DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR):
             raise directory_error(result, f"{name} could not be looked up")
         if result is not DirectoryResult.SUCCESS or item is None:
@@ -72,7 +72,7 @@ class Elsewhere:
         return queue
 
     def look(self, name: PublicName | QueuePath, caller: Token | None = None) -> Queue:
-        """A queue whose properties the caller may see."""
+        """A queue, if the caller may see its properties."""
         queue = self.find(name)
         self.guard.check_queue(caller, queue, QueueOperation.GET_PROPERTIES)
         return queue
@@ -80,7 +80,7 @@ class Elsewhere:
     def change(
         self, name: PublicName | QueuePath, wanted: dict[str, Any], caller: Token | None = None
     ) -> Queue:
-        """Change properties of a queue in the directory; gives it as it is then."""
+        """Change properties of a queue in the directory. Returns the changed queue."""
         queue = self.find(name)
         self.guard.check_queue(caller, queue, QueueOperation.SET_PROPERTIES)
         check_label(wanted.get("label", ""))
@@ -96,7 +96,7 @@ class Elsewhere:
         return queue
 
     def create(self, path: QueuePath, request: QueueRequest, caller: Token | None = None) -> Queue:
-        """Make a queue of another host in the directory, where that host finds it."""
+        """Create a queue of another host in the directory, where that host finds it."""
         self.guard.check_manager(caller, QueueManagerOperation.CREATE_QUEUE)
         check_label(request.label)
         values = {

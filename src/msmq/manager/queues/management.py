@@ -1,7 +1,7 @@
-"""What the queue manager tells about itself and its queues to those who watch it (MS-MQMQ 2.3.11, 2.3.12).
+"""The management properties of the queue manager and its queues (MS-MQMQ 2.3.11, 2.3.12).
 
-Nothing is kept for it: each property is read from the live state when it is asked for. A property that an
-object has no value for, such as the connection of a local queue, reads as EMPTY.
+Nothing is stored for them: each property is read from the live state on demand. A property that an object has no value
+for, such as the connection of a local queue, reads as EMPTY.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _STATES: Final = {
     OutgoingState.NEED_VALIDATION: QueueState.MGMT_QUEUE_STATE_NEED_VALIDATE,
     OutgoingState.WAITING: QueueState.MGMT_QUEUE_STATE_WAITING,
     OutgoingState.ON_HOLD: QueueState.MGMT_QUEUE_STATE_ONHOLD,
-    # There is no word for it: like a paused one, it sends nothing until the operator does something.
+    # There is no state for it: like a paused queue, it sends nothing until the operator acts.
     OutgoingState.LOCKED: QueueState.MGMT_QUEUE_STATE_ONHOLD,
 }
 _STATUSES: Final = dict(zip(Status, ConnectionStatus, strict=True))
-"""Both enumerations have the same seventeen members in the same order, under different names."""
+"""Both enumerations have the same seventeen members in the same order, with different names."""
 
 
 def machine_properties(core: Core, propids: Sequence[int]) -> tuple[Variant, ...]:
@@ -149,7 +149,7 @@ _MACHINE: Final[Mapping[int, Callable[[Core], Value]]] = {
 
 
 def _bytes(size: int) -> int:
-    """The properties have 32 bits; a queue that holds more shows that they are all it can show."""
+    """Limit a size to the 32 bits that the properties have."""
     return min(size, 0xFFFFFFFF)
 
 
@@ -203,7 +203,7 @@ _LOCAL: Final[Mapping[int, Callable[[Queue], Value | Variant]]] = {
 
 
 def _hop(text: str) -> NextHop:
-    """Routing keeps addresses as text: IP addresses, or the GUID of a foreign site."""
+    """A next hop from its text in routing: an IP address, or the GUID of a foreign site."""
     try:
         return ip_address(text)
     except ValueError:
@@ -211,7 +211,7 @@ def _hop(text: str) -> NextHop:
 
 
 def _next_hops(queue: OutgoingQueue) -> Variant:
-    """While a connection stands, the address it goes to is the only one of interest."""
+    """The next hops; while connected, only the address of the connection."""
     hops = [_hop(text) for text in queue.next_hops or ()]
     connected = None
     if queue.state is OutgoingState.CONNECTED and queue.connection_history:

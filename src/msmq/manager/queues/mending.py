@@ -1,8 +1,9 @@
-"""Bringing public queues and their objects in the directory together again.
+"""Resolving differences between public queues and their objects in the directory.
 
-A queue that others made below our object in the directory, as Windows' console does, or that a lost data directory left
-there, is adopted: others find it and send to it, so it has to be here. What the directory has lost is never deleted
-here: that is for the operator to say, who may also have it published again (:class:`msmq.manager.differences.Choice`).
+A queue that others created below our object in the directory, as Windows' console does, or that was in a lost data
+directory, is adopted: others find it and send to it, so it has to exist here. A queue that the directory has lost is
+not deleted here automatically: the operator decides, and may also publish it again
+(:class:`msmq.manager.differences.Choice`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from msmq.security.access import QueueManagerOperation, Token
 
 
 class Mending:
-    """The operations. Whoever calls them can wait for the directory."""
+    """The operations, which may wait for the directory."""
 
     def __init__(self, core: Core, queues: Queues, directory: DirectoryEvents, guard: Guard) -> None:
         self.core = core
@@ -46,10 +47,10 @@ class Mending:
         return [queue for queue in self.core.by_path.values() if queue.queue_type is QueueType.PUBLIC]
 
     def published(self) -> Sequence[DirectoryObject]:
-        """What the directory has below our object; nothing, if others have deleted that.
+        """The queues that the directory has below our object; none if others have deleted the object.
 
         Raises:
-            NoDsError: it does not answer.
+            NoDsError: the directory does not answer.
         """
         if not self.core.directory_integrated or not isinstance(self.directory.directory, ListsQueues):
             return ()
@@ -61,13 +62,13 @@ class Mending:
         return found
 
     def differences(self) -> list[Difference]:
-        """Where the two disagree; see :meth:`published`."""
+        """The differences between this host and the directory; see :meth:`published`."""
         there = self.published()
         return differences(map(queue_object, self.public), there)
 
     def catch_up(self, items: Sequence[DirectoryObject]) -> list[str]:
-        """Take over what others have changed or made; gives what was done, for the log. Queues here that the directory
-        does not have are left alone."""
+        """Take over what others have changed or created. Returns what was done, for the log. Queues here that the
+        directory does not have are left alone."""
         told = []
         for item in items:
             own = self.core.by_identifier.get(item.identifier)
@@ -84,7 +85,7 @@ class Mending:
         return told
 
     def adopt(self, item: DirectoryObject) -> Queue:
-        """Have a queue here that the directory has; one of this name that is here already becomes it."""
+        """Create a queue here that the directory has; an existing one of this name takes its identifier."""
         path = self.queues.local_path(item.attributes["pathname"])
         queue = self.core.by_path.get(str(path).lower())
         if queue is None:
@@ -98,7 +99,7 @@ class Mending:
         return queue
 
     def adopt_by_identifier(self, identifier: bytes) -> Queue | None:
-        """Have a queue here that somebody sends to by its identifier, if the directory says that it is ours.
+        """Create a queue that somebody sends to by its identifier, if the directory has it below our object.
 
         Raises:
             NoDsError: the directory does not say whether it is.
@@ -119,7 +120,7 @@ class Mending:
         self.queues.write(queue)
 
     def _rename(self, queue: Queue, identifier: bytes, *, remember: bool = True) -> None:
-        """Give a queue the identifier that the directory has for it. Senders that still use the old one reach it."""
+        """Give a queue the identifier that the directory has for it. Senders that use the old one still reach it."""
         self.core.unregister(queue)
         if remember and any(queue.identifier):
             queue.former_identifiers = (*queue.former_identifiers, queue.identifier)
@@ -132,8 +133,8 @@ class Mending:
     def mend(
         self, path: str, choice: Choice, caller: Token | None = None, *, discard: bool = False
     ) -> Chore | None:
-        """Do what was chosen about a queue; a deletion gives the chore that does it. ``discard`` says that messages of
-        a queue that is deleted here may go with it.
+        """Resolve a difference of a queue as the operator chose. Returns the chore of a deletion. ``discard`` allows
+        deleting a queue here that has messages.
 
         Raises:
             MQError: it cannot be done; nothing has changed.
@@ -176,7 +177,7 @@ class Mending:
             what = f"{queue.pathname} could not be published"
             raise directory_error(result, what, self.directory.reason)
         result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(identifier))
-        self._rename(queue, identifier)  # nothing is asked behind this, so nothing is done twice
+        self._rename(queue, identifier)  # the directory is not asked after this, so nothing is done twice
         if result is DirectoryResult.SUCCESS and item is not None:
             self._take_over(queue, item)
 
@@ -208,7 +209,7 @@ class Mending:
 
 
 def _rights_differ(queue: Queue, item: DirectoryObject) -> bool:
-    """Whether the directory has another list of rights than was last taken over from there or written."""
+    """Whether the directory has another list of rights than the one that was last taken over or written."""
     given = item.attributes.get("security")
     if not given:
         return False

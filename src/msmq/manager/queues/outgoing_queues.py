@@ -1,10 +1,10 @@
-"""Outgoing queues: made when somebody sends to another host, and sometimes taken away again (MS-MQDMPR 3.1.7.1.5).
+"""Outgoing queues: created when somebody sends to another host, and sometimes removed again (MS-MQDMPR 3.1.7.1.5).
 
-A queue that an application opened stays. One that this host made for its own purposes, to acknowledge what a stranger
-sent or to pass it on, is *incidental*: there may only be so many of those, and one that is empty may be taken away.
-Otherwise whoever can reach this host could fill its store with names. A limit that is reached costs acknowledgments,
-never a message that was taken. Each remembers whose messages caused it, and nobody may cause more than are left for
-everybody else: a thousand names of dead hosts must not cost others their acknowledgments.
+A queue that an application opened stays. One that this host created for its own purposes, to acknowledge or to forward
+a stranger's message, is *incidental*: their number is limited, and empty ones may be removed. Otherwise whoever can
+reach this host could fill its store with names. When the limit is reached, acknowledgments are lost, but never a
+message that was taken. Each queue records whose messages caused it, and nobody may cause more than are left for all
+others: a thousand names of dead hosts must not cost others their acknowledgments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_INCIDENTAL: Final = 1_000
 
 
 class Purpose(Enum):
-    """What an outgoing queue is opened for."""
+    """The purposes for which an outgoing queue is opened."""
 
     APPLICATION = "an application sends"
     COURTESY = "this host has something to say, unless there are too many such queues already"
@@ -47,7 +47,7 @@ class Purpose(Enum):
 
 
 class OutgoingQueues:
-    """Makes outgoing queues and keeps the incidental ones within bounds."""
+    """Creates outgoing queues and limits the incidental ones."""
 
     def __init__(
         self,
@@ -64,17 +64,18 @@ class OutgoingQueues:
         self._write = write
         self.most_incidental = MOST_INCIDENTAL
         self.cause = ""
-        """Because of whose messages incidental queues are made at the moment."""
+        """The sender because of whose messages incidental queues are created at the moment."""
         self.refused = 0
-        """How often there were too many incidental queues to make another one."""
+        """How often an incidental queue was refused because there were too many."""
         self.make_room: Callable[[], None] = lambda: None
-        """Takes away incidental queues that are empty; given by the server, which may be using them."""
+        """Removes empty incidental queues; set by the server, which may be using them."""
         self.check_way: Callable[[FormatName], None] = lambda name: None
-        """Raises for names that no protocol of this host can deliver to; given by the server."""
+        """Raises for names that no protocol of this host can deliver to; set by the server."""
 
     @contextmanager
     def on_behalf_of(self, cause: str) -> Iterator[None]:
-        """Meanwhile incidental queues are made because of what ``cause`` sent: an address, or a queue manager."""
+        """Attribute incidental queues that are created meanwhile to the sender ``cause``: an address or a queue
+        manager."""
         before, self.cause = self.cause, cause
         try:
             yield
@@ -86,7 +87,7 @@ class OutgoingQueues:
         return [queue for queue in self.core.outgoing.values() if queue.incidental]
 
     def for_name(self, name: FormatName, purpose: Purpose = Purpose.APPLICATION) -> OutgoingQueue:
-        """A new queue for what goes to a queue of another host."""
+        """Create a queue for messages to a queue of another host."""
         core = self.core
         if isinstance(name, DirectName) and self.naming.is_local(name):
             raise QueueNotFoundError(f"There is no queue {name} on this computer.")
@@ -101,7 +102,7 @@ class OutgoingQueues:
         return self.make(name, host, purpose, base_priority)
 
     def locate(self, name: PublicName) -> tuple[int, bytes]:
-        """BasePriority of a public queue, and whose it is."""
+        """BasePriority and host of a public queue."""
         result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
         if result is not DirectoryResult.SUCCESS or item is None:
             raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
@@ -111,13 +112,13 @@ class OutgoingQueues:
         return item.attributes.get("base_priority", 0), self._host(computer)
 
     def _host(self, computer: str) -> bytes:
-        """The queue manager of a computer; the null GUID when the directory does not say."""
+        """The queue manager of a computer, or the null GUID if the directory does not tell."""
         named = (Expression("computer_name", Relation.EQUALS, computer),)
         result, item = self.directory.read(ObjectClass.QUEUE_MANAGER, named, ("identifier",))
         return item.identifier if result is DirectoryResult.SUCCESS and item is not None else NULL_GUID
 
     def make(self, name: FormatName, host: bytes, purpose: Purpose, base_priority: int = 0) -> OutgoingQueue:
-        """A new queue whose host is known."""
+        """Create a queue whose host is known."""
         core = self.core
         if purpose is Purpose.COURTESY:
             self._check_room()
@@ -152,10 +153,10 @@ class OutgoingQueues:
         return left > (sum(queue.cause == self.cause for queue in incidental) if self.cause else 0)
 
     def opened(self, queue: OutgoingQueue, name: FormatName, purpose: Purpose) -> None:
-        """A queue that was there is opened again: an application makes it one that stays, and the host of a public
+        """Note that an existing queue is opened again: an application makes it permanent, and the host of a public
         queue may be known by now."""
         if isinstance(name, PublicName) and queue.destination_queue_manager in self.core.own_identifiers:
-            # What came from others waits in it until the directory has told whether the queue is ours.
+            # Messages from others wait in it until the directory has told whether the queue is ours.
             raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
         changed = False
         if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
@@ -168,7 +169,7 @@ class OutgoingQueues:
             self._write(queue)
 
     def discard(self, queue: OutgoingQueue) -> bool:
-        """Take away an incidental queue that nobody needs; whether that was so."""
+        """Remove an incidental queue that nobody needs. Returns whether it was removed."""
         if not queue.incidental or queue.active or queue.state is OutgoingState.ON_HOLD:
             return False
         self.core.unregister(queue)
@@ -177,10 +178,10 @@ class OutgoingQueues:
 
 
 def queue_manager_of(core: Core, queue: Queue) -> bytes:
-    """QueueManagerAddress of messages for a queue; direct and private names say it themselves.
+    """QueueManagerAddress of messages for a queue; the null GUID for direct names, which do not need it.
 
     Raises:
-        UnsupportedFormatnameOperationError: the queue is public, and the directory has not told yet whose it is.
+        UnsupportedFormatnameOperationError: the queue is public, and its host is not known yet.
     """
     if not isinstance(queue, OutgoingQueue):
         return core.record.identifier

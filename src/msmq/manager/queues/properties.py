@@ -1,8 +1,8 @@
 """The properties of queues and of the queue manager as PROPIDs and variants (MS-MQMQ 2.3.1, 2.3.2).
 
-Two tables say which attribute of the data model a property shows and, where its value has another form
-there, how it is turned. Properties of the tables of :mod:`msmq.wire.properties` that are not here have no
-attribute: they are read as their default and cannot be changed.
+Two tables say which attribute of the data model a property shows and, if its value has another form, how it is
+converted. Properties of the tables of :mod:`msmq.wire.properties` that are not here have no attribute: they are read
+as their default and cannot be changed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ CONTENTS: Final[Mapping[Content, ContentDecoder]] = {
     **WIRE_CONTENTS,
     Content.SECURITY_DESCRIPTOR: decode_security_property,
 }
-"""How the blobs of properties are judged here, where descriptors can be read."""
+"""How the blobs of properties are checked here, where descriptors can be decoded."""
 
 PROPID_Q_OBJ_SECURITY: Final = 1102
 SECURITY_PROPIDS: Final = frozenset({1101, PROPID_Q_OBJ_SECURITY, 1103, 1201, 234, 237})
-"""Descriptors have events of their own, with rights of their own."""
+"""Descriptors have their own events and rights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How an attribute is shown as a property, and how a property becomes an attribute."""
+    """How an attribute is shown as a property, and a property stored as an attribute."""
 
     attribute: str
     show: Callable[[Any], Value] = lambda value: value
@@ -75,7 +75,7 @@ QUEUE: Final[Mapping[int, Shown]] = {
 
 PROPID_Q_QMID: Final = 115
 UNCHANGING: Final = frozenset({113, 114})
-"""Fixed when the queue is created: whether it is transactional, and how far it is known."""
+"""Properties that are fixed when the queue is created: whether it is transactional, and its scope."""
 
 _SYSTEMS: Final = {
     OperatingSystemType.FOREIGN: OperatingSystem.MSMQ_OS_FOREIGN,
@@ -112,7 +112,7 @@ MACHINE: Final[Mapping[int, Shown]] = {
 """PROPID_QM_*."""
 
 SETTABLE_ON_MACHINE: Final = frozenset({208, 209, 214, 215})
-"""What an administrator may change; the rest follows from the host and the directory."""
+"""The properties that an administrator may change; the others follow from the host and the directory."""
 
 
 def read_queue(

@@ -62,21 +62,21 @@ class Queue(DirectoryElement):
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
     former_identifiers: tuple[bytes, ...] = ()
-    """Identifiers that the queue had before its object in the directory was lost and made again."""
+    """Identifiers that the queue had before its object in the directory was lost and created again."""
     retry: Retry = NO_RETRY
-    """What becomes of rejected messages, if their reader does not say."""
+    """The policy for rejected messages, unless their reader has one."""
     positions: PositionList = field(default_factory=PositionList)
     volatile: dict[int, tuple[int, bytes, bytes, LocalAttributes]] = field(default_factory=dict)
-    """Express messages: second of arrival, packet, local attributes."""
+    """Express messages: second of arrival, packet, source, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
     aborts: dict[int, int] = field(default_factory=dict)
     failures: dict[int, int] = field(default_factory=dict)
-    """How often messages were rejected, where a policy wants to know."""
+    """How often messages were rejected, if a policy needs that."""
     paused: set[int] = field(default_factory=set)
-    """Rejected messages that nobody gets for a while."""
+    """Rejected messages that are hidden for a while."""
     poisoned_total: int = 0
-    """How many were taken away since the start because they were rejected too often."""
+    """How many messages were moved away since the start because they were rejected too often."""
     moves: dict[int, tuple[int, int]] = field(default_factory=dict)
     journal: Queue | None = None
     subqueue_collection: dict[str, Queue] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Queue(DirectoryElement):
 
     @property
     def family(self) -> list[Queue]:
-        """The queue and everything that goes with it: its subqueues and its journal."""
+        """The queue with its subqueues and its journal."""
         return [self, *self.subqueue_collection.values(), *([self.journal] if self.journal else [])]
 
     @property
@@ -121,14 +121,14 @@ class OutgoingQueue(Queue):
     next_hops: tuple[str, ...] | None = None
     multicast: bool = False
     destination_queue_manager: bytes = NULL_GUID
-    """Identifier of the queue manager that has the queue, where its name does not say the address."""
+    """The identifier of the queue manager that has the queue, if the name does not tell the address."""
     receiver: bytes = NULL_GUID
-    """Identifier of the queue manager that transactional messages were last sent to: where they go, or their next
+    """The identifier of the queue manager that transactional messages were last sent to: the destination or the next
     hop."""
     incidental: bool = False
     """Whether no application asked for it (see :mod:`msmq.manager.queues.outgoing_queues`)."""
     cause: str = ""
-    """Whose messages an incidental one is there for."""
+    """The sender whose messages caused an incidental queue."""
     state: OutgoingState = OutgoingState.INACTIVE
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)
@@ -142,8 +142,7 @@ class OutgoingQueue(Queue):
 
 
 class MessagePosition(NamedTuple):
-    """A place in a queue (3.1.1.11). Its message may be gone; the place still tells what comes before and
-    after."""
+    """A place in a queue (3.1.1.11). Its message may be gone; the place still tells what comes before and after."""
 
     queue: Queue
     lookup_id: int
@@ -155,7 +154,7 @@ class MessagePosition(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """How a read ended: a status of MS-MQMQ 2.4 and, when it is MQ_OK, the message and its place."""
+    """The result of a read: a status of MS-MQMQ 2.4 and, if that is MQ_OK, the message and its place."""
 
     status: int
     message: StoredMessage | None = None
@@ -199,6 +198,6 @@ class OpenQueueDescriptor:
     cursors: dict[int, Cursor] = field(default_factory=dict)
     waiting: list[WaitingRead] = field(default_factory=list)
     retry: Retry | None = None
-    """The reader's own policy for messages it rejects."""
+    """The reader's own policy for messages that it rejects."""
     begun: set[int] = field(default_factory=set)
-    """Messages read in two phases through this descriptor, whose second phase has not come."""
+    """Messages read in two phases through this descriptor whose second phase is still to come."""

@@ -1,10 +1,9 @@
 """The life of queues: create, delete, open, close, purge (MS-MQDMPR 3.1.7.1.3 to 3.1.7.1.7, 3.1.7.1.33).
 
-Callers come with a token, which is checked before anything changes; None is the queue manager itself. Three
-things are settled here that the text leaves open: a public queue is removed from the directory first, so
-that a directory that refuses costs nothing; whoever waits on a queue that is deleted is told so; and a
-purge does not reach what a transaction is still sending, which becomes available at its commit like
-everything else sent after the purge.
+Callers come with a token, which is checked before anything changes; None is the queue manager itself. Three things are
+defined here that the specification leaves open: a public queue is first removed from the directory, so that nothing is
+lost if the directory refuses; readers that wait at a deleted queue are told; and a purge does not remove messages that
+a transaction is still sending, which become available at its commit like everything sent after the purge.
 """
 
 from __future__ import annotations
@@ -87,21 +86,21 @@ from msmq.wire.names import (
 )
 
 FIRST_QUEUE_NUMBER: Final = 16
-"""Smaller numbers are the queue manager's own queues."""
+"""Smaller numbers are for the queue manager's own queues."""
 DELETING: Final = "deleting/"
-"""Beginning of the names of values that say which queues were deleted and still have messages to remove."""
+"""The beginning of the names of values that record deleted queues with messages that are still to be removed."""
 _QUEUE_BYTES: Final = 16_384
-"""What the attributes of a queue may take in the ledger, generously."""
+"""An upper limit for the size of a queue's attributes in the ledger."""
 MOST_LABEL_CHARACTERS: Final = 124
 
 _ADMIN_ACCESS: Final = (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
 _RECEIVING: Final = (QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN)
-"""What takes messages out of a local and of an outgoing queue; a purge is a receive of everything."""
+"""The access types that take messages out of a local and of an outgoing queue; a purge is a receive of everything."""
 
 
 @dataclass(slots=True)
 class QueueRequest:
-    """What a caller asks of a new queue; the defaults are those of Set Queue Defaults (3.1.7.1.33)."""
+    """The properties of a new queue; the defaults are those of Set Queue Defaults (3.1.7.1.33)."""
 
     pathname: str
     label: str = ""
@@ -132,7 +131,7 @@ class Queues:
         strict_default_security: bool = False,
         computer_sid: Callable[[str], Sid | None] = lambda computer: None,
     ) -> None:
-        """``computer_sid`` asks the directory for the account of a computer (MS-MQDSSM 3.1.6.14)."""
+        """``computer_sid`` returns the SID of a computer's account from the directory (MS-MQDSSM 3.1.6.14)."""
         self.core = core
         self.mailbox = mailbox
         self.reading = reading
@@ -143,10 +142,10 @@ class Queues:
         self.computer_sid = computer_sid
         self.outgoing = OutgoingQueues(core, naming, directory, self.take_number, self.write)
         self.adopt: Callable[[bytes], Queue | None] = lambda identifier: None
-        """Has a public queue here that only the directory has, if it is ours; given by whoever can do that."""
+        """Creates a public queue here that only the directory has, if it is ours; set by the queue manager."""
         self.descriptors: dict[int, OpenQueueDescriptor] = {}
         self._next_number = FIRST_QUEUE_NUMBER
-        # The upper half of a handle tells in which life of the queue manager it was given out.
+        # The upper half of a handle tells during which run of the queue manager it was made.
         self._epoch = (int.from_bytes(core.environment.random_bytes(4), "little") | 1) << 32 & (1 << 63) - 1
 
     # --- create ---------------------------------------------------------------------------------------------
@@ -176,8 +175,8 @@ class Queues:
         return queue
 
     def create_connector(self, foreign: bytes, caller: Token | None = None) -> tuple[Queue, Queue]:
-        """The two queues that keep messages for a foreign system until its connector application takes
-        them, one for messages of each kind. They go by their format names and are published nowhere."""
+        """Create the two queues that keep messages for a foreign system until its connector application takes them,
+        one for transactional messages. They are known by their format names and published nowhere."""
         self.guard.check_manager(caller, QueueManagerOperation.CREATE_QUEUE)
         names = (str(ConnectorName(foreign)), str(ConnectorName(foreign, SuffixType.XACTONLY)))
         if names[0].lower() in self.core.by_path:
@@ -193,14 +192,14 @@ class Queues:
         return plain, transactional
 
     def _add(self, queue: Queue) -> None:
-        """Add a queue, with its journal if it has one, to QueueCollection, and keep both."""
-        self.write(queue)  # first: a full store refuses the queue, and then there is none
+        """Add a queue with its journal to QueueCollection, and store both."""
+        self.write(queue)  # first: if the store is full there is no queue
         self.core.register(queue)
         if queue.journal is not None:
             self.core.queues[queue.journal.number] = queue.journal
 
     def local_path(self, text: str) -> QueuePath:
-        """A path on this computer, which may also be written as a dot."""
+        """Parse a path on this computer, which may also be written as a dot."""
         path = QueuePath.parse(text)
         own = self.core.record.computer_name
         if path.computer not in (".", own) and path.computer.lower() not in (
@@ -247,7 +246,7 @@ class Queues:
         return journal
 
     def restore_number(self, highest: int) -> None:
-        """Go on above the numbers that recovered queues have."""
+        """Continue above the numbers of recovered queues."""
         self._next_number = max(self._next_number, highest + 1)
 
     def take_number(self) -> int:
@@ -256,7 +255,7 @@ class Queues:
         return number
 
     def _free_private_number(self) -> int:
-        """Numbers are looked for from 5 on: 4 is the order queue's."""
+        """The lowest free number from 5 on: 4 is the order queue's."""
         number = ORDER_QUEUE_NUMBER + 1
         while number in self.core.by_private_number:
             number += 1
@@ -277,12 +276,12 @@ class Queues:
             queue.directory_path = item.attributes["directory_path"]
 
     def write(self, queue: Queue) -> None:
-        """Write a queue's attributes to the ledger; those of a journal or a subqueue are its queue's."""
+        """Write a queue's attributes to the ledger, with those of its journal and subqueues."""
         queue = queue.parent or queue
         self.core.ledger.put_value(f"queue/{queue.number}", queue_record(queue))
 
     def change(self, queue: Queue, **wanted: Any) -> None:
-        """Give attributes of a queue other values and write them; all of that or nothing."""
+        """Set and write attributes of a queue, all or none."""
         check_label(wanted.get("label", ""))
         old = {name: getattr(queue, name) for name in wanted}
         try:
@@ -295,7 +294,7 @@ class Queues:
             raise
 
     def subqueue(self, queue: Queue, name: str) -> Queue:
-        """The subqueue of this name, made when it is first needed."""
+        """The subqueue of this name, created when it is first needed."""
         found = queue.subqueue_collection.get(name.lower())
         if found is None:
             found = Queue(self.take_number(), f"{queue.pathname};{name}", queue.queue_type, parent=queue)
@@ -314,8 +313,8 @@ class Queues:
     # --- delete and purge -----------------------------------------------------------------------------------
 
     def delete(self, queue: Queue, caller: Token | None = None, *, skip_directory: bool = False) -> Chore:
-        """Delete Queue, with its journal and its subqueues and every message in them. From the first event on nobody
-        finds it any more, crash or not; very many messages go a slice at a time, also after a restart."""
+        """Delete Queue, with its journal, its subqueues and all messages in them. After the first event nobody finds
+        it any more, even after a crash; very many messages are removed a slice at a time, also after a restart."""
         if queue.parent is not None:
             raise UnsupportedFormatnameOperationError(
                 "Subqueues and journals go with their queue and not alone."
@@ -335,7 +334,7 @@ class Queues:
                 [entry.size for entry in entries], bytes(entry.marks for entry in entries)
             )
             event = core.event_with_room(_QUEUE_BYTES + letters, 2 + 3 * count)
-        at_once = event is not None  # else a slice at a time, each as much as there is room for
+        at_once = event is not None  # otherwise a slice at a time, with the room that there is
         record = queue_record(queue)
         with event or core.event(_QUEUE_BYTES, 2, freeing=True):
             if queue.queue_type is QueueType.PUBLIC and not skip_directory:
@@ -356,7 +355,7 @@ class Queues:
         yield from self.finish_deleting(queue)
 
     def _remove_some(self, family: list[Queue]) -> int:
-        """Remove a slice of the messages of queues that are no more; gives how many it was."""
+        """Remove a slice of the messages of deleted queues. Returns how many were removed."""
         for member in family:
             ids = [entry.lookup_id for entry in islice(member.positions, SLICE)]
             if ids:
@@ -364,7 +363,7 @@ class Queues:
         return 0
 
     def finish_deleting(self, queue: Queue) -> Iterator[int]:
-        """Remove what is left in a queue that was deleted, a slice at a time."""
+        """Remove the remaining messages of a deleted queue, a slice at a time."""
         family, core = queue.family, self.core
         while count := self._remove_some(family):
             yield count
@@ -376,8 +375,7 @@ class Queues:
 
     @staticmethod
     def _abandon(family: list[Queue]) -> None:
-        """Leave the open descriptors without their queue; only then wake readers, who might come back at
-        once."""
+        """Detach the open descriptors from their queue; only then wake readers, which might come back at once."""
         readers = [reader for member in family for reader in member.waiting]
         for member in family:
             for descriptor in member.open_descriptors:
@@ -388,8 +386,8 @@ class Queues:
             finish_wait(reader, QueueNotAvailableError.code)
 
     def purge(self, queue: Queue, caller: Token | None = None) -> Chore:
-        """Purge Queue: what can be read now goes, what somebody holds goes when it is let go, and what comes later
-        stays. Very many messages go a slice at a time."""
+        """Purge Queue: available messages are removed, held ones are removed when they are released, and later ones
+        stay. Very many messages are removed a slice at a time."""
         self.guard.check_open(caller, queue, _RECEIVING[isinstance(queue, OutgoingQueue)])
         return self.core.chores.start(self._purging(queue))
 
@@ -398,7 +396,7 @@ class Queues:
         while queue.number in self.core.queues and (found := positions.available(behind, SLICE).ids):
             behind = found[-1]
             if behind & NUMBER_MASK > last:
-                behind |= NUMBER_MASK  # whatever else this priority has came later too
+                behind |= NUMBER_MASK  # all other messages of this priority came later too
             ids = [lookup_id for lookup_id in found if lookup_id & NUMBER_MASK <= last]
             removed = self.mailbox.remove(queue, ids, purge_reason(queue))
             # Not before: a full disk may have refused the purge, and then what is held stays, too.
@@ -407,7 +405,7 @@ class Queues:
         positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING, last)
 
     def purge_opened(self, descriptor: OpenQueueDescriptor) -> Chore:
-        """Purge the queue behind an open descriptor, if it was opened for taking messages out."""
+        """Purge the queue of a descriptor, if it was opened for receiving."""
         if descriptor.access_type not in _RECEIVING:
             raise AccessDeniedError("A queue is purged through a descriptor that may receive from it.")
         if descriptor.queue is None:
@@ -459,7 +457,7 @@ class Queues:
         return descriptor
 
     def resolve(self, handle: int) -> OpenQueueDescriptor:
-        """The descriptor of a handle, if it is open and was given out since the queue manager started."""
+        """The descriptor of a handle, if it is open and was made since the queue manager started."""
         descriptor = self.descriptors.get(handle)
         if descriptor is not None:
             return descriptor
@@ -491,7 +489,7 @@ class Queues:
         return parent
 
     def _open_subqueue(self, name: FormatName, access: QueueAccessType, caller: Token | None) -> Queue | None:
-        """Opening a subqueue of a queue we have makes it."""
+        """Open a subqueue of a queue of ours, and create it if necessary."""
         if not isinstance(name, DirectName) or target_of(name) is not QueueTarget.SUBQUEUE:
             return None
         base = self.naming.find(
@@ -503,7 +501,7 @@ class Queues:
         return self.subqueue(base, name.subqueue)
 
     def _outgoing_for(self, name: FormatName, access: QueueAccessType, purpose: Purpose) -> OutgoingQueue:
-        """A queue on another host: messages for it are kept here until they are sent."""
+        """Open a queue on another host: messages for it are kept here until they are sent."""
         if access is not QueueAccessType.SEND:
             raise QueueNotFoundError(f"There is no queue {name} on this computer.")
         return self.outgoing.for_name(name, purpose)
@@ -511,8 +509,7 @@ class Queues:
     # --- close ----------------------------------------------------------------------------------------------
 
     def close(self, descriptor: OpenQueueDescriptor) -> None:
-        """Close Queue: its cursors go, and every read that waits on it is cancelled. A second time does
-        nothing."""
+        """Close Queue: close its cursors, and cancel every read that waits. Does nothing the second time."""
         if self.descriptors.pop(descriptor.handle, None) is None:
             return
         if descriptor.multiple:
@@ -524,12 +521,12 @@ class Queues:
         queue = descriptor.queue
         self.reading.close(descriptor)
         queue.open_descriptors.remove(descriptor)
-        descriptor.queue = None  # a closed descriptor reads no more, whoever still holds it
+        descriptor.queue = None  # a closed descriptor reads no more, even if somebody still has it
         self.drop_empty_subqueue(queue)
 
     def drop_empty_subqueue(self, queue: Queue) -> None:
-        """A subqueue that nobody has open and nothing stands in, or is to be moved to, is gone; it was made by opening
-        it and comes back that way."""
+        """Remove a subqueue that is not open, is empty, and is not the target of a move or a policy. Opening it
+        creates it again."""
         parent = queue.parent
         if parent is None or queue is parent.journal or queue.open_descriptors or len(queue.positions):
             return
@@ -543,14 +540,14 @@ class Queues:
         try:
             self.write(parent)
         except MQError:
-            parent.subqueue_collection[name] = queue  # a full disk: the next close tries again
+            parent.subqueue_collection[name] = queue  # the disk is full: the next close tries again
         else:
             del self.core.queues[queue.number]
             self.mailbox.expiries.forget(queue)
 
 
 def check_label(label: str) -> None:
-    """Refuse a label that is longer than PROPID_Q_LABEL lets it be (MS-MQMQ 2.3.1.8), in UTF-16 units."""
+    """Refuse a label that is longer than PROPID_Q_LABEL allows (MS-MQMQ 2.3.1.8), in UTF-16 units."""
     if len(bytes_of(label)) > 2 * MOST_LABEL_CHARACTERS:
         raise IllegalPropertyValueError(
             f"The label of a queue has at most {MOST_LABEL_CHARACTERS} characters."
@@ -558,7 +555,7 @@ def check_label(label: str) -> None:
 
 
 def check_operation(name: FormatName, access: QueueAccessType) -> None:
-    """Kinds of names that can only be sent to, or only be read from."""
+    """Refuse names that can only be sent to, or only be read from, for other access."""
     sending = access is QueueAccessType.SEND
     if not sending and (is_http(name) or isinstance(name, MulticastName)):
         raise UnsupportedFormatnameOperationError(f"{name} can only be opened for sending.")
@@ -567,7 +564,7 @@ def check_operation(name: FormatName, access: QueueAccessType) -> None:
 
 
 def check_sharing(queue: Queue, access: QueueAccessType, share_mode: QueueShareMode) -> None:
-    """Exclusive readers keep others out (3.1.7.1.5)."""
+    """Refuse access that exclusive readers exclude (3.1.7.1.5)."""
     receive, exclusive = QueueAccessType.RECEIVE, QueueShareMode.DENY_RECEIVE
     for other in queue.open_descriptors:
         theirs = other.share_mode is exclusive
@@ -584,7 +581,7 @@ def check_sharing(queue: Queue, access: QueueAccessType, share_mode: QueueShareM
 
 
 def directory_error(result: DirectoryResult, what: str, reason: str = "") -> MQError:
-    """The status for a directory that refused; ``reason`` is what it says itself."""
+    """The error for a directory that refused; ``reason`` is its own explanation."""
     if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
         return NoDsError(f"{what}: the directory cannot be reached. {reason}".rstrip())
     if result is DirectoryResult.OBJECT_ALREADY_EXISTS:

@@ -1,4 +1,4 @@
-"""From format names to queues (MS-MQDMPR 3.1.7.1.26, 3.1.7.3.8, and the look-up of 3.1.7.1.5)."""
+"""Finding queues by their format names (MS-MQDMPR 3.1.7.1.26, 3.1.7.3.8, and the look-up of 3.1.7.1.5)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Naming:
         self.core = core
         self.directory = directory
         self.local_addresses: set[str] = set()
-        """IP addresses of this host, given by the server; loopback ones are known without."""
+        """IP addresses of this host, set by the server; loopback addresses need not be listed."""
         self.loopback_is_local = True
-        """Not so where several queue managers share a computer, each with a loopback address of its own."""
+        """False if several queue managers share a computer, each with its own loopback address."""
 
     # --- this host ------------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class Naming:
             return False
 
     def find(self, name: FormatName) -> Queue | None:
-        """The queue of this host that a name means: itself, its journal, a subqueue, or an outgoing queue."""
+        """The queue of this host with this name: a queue, its journal, a subqueue, or an outgoing queue."""
         queue = self._base_queue(name)
         target = target_of(name)
         if queue is None:
@@ -97,7 +97,7 @@ class Naming:
         return None
 
     def _of_type(self, identifier: bytes, queue_type: QueueType) -> Queue | None:
-        """Private queues have identifiers too, by which nobody may reach them."""
+        """A queue by identifier and type. Private queues have identifiers too, but must not be reached by them."""
         queue = self.core.by_identifier.get(identifier)
         return queue if queue is not None and queue.queue_type is queue_type else None
 
@@ -117,7 +117,7 @@ class Naming:
     # --- Get Queue Path -------------------------------------------------------------------------------------
 
     def queue_path(self, text: str) -> tuple[str, str]:
-        """Get Queue Path: path name (empty where none is known) and machine name of a format name."""
+        """Get Queue Path: the path name (empty if none is known) and the machine name of a format name."""
         name = parse_format_name(text)
         if isinstance(name, DirectName):
             if name.protocol in HTTP_DEFAULT_PORT:
@@ -133,7 +133,7 @@ class Naming:
         raise IllegalFormatnameError(f"No path is known for {text}.")
 
     def published(self, path: QueuePath) -> tuple[str, str] | None:
-        """Format name and host of a public queue, as the directory has them; None where it does not know the path."""
+        """The format name and host of a public queue in the directory; None if the directory does not have the path."""
         if path.kind is not QueueKind.PUBLIC:
             return None
         wanted = (
@@ -160,7 +160,7 @@ class Naming:
     # --- Expand Format Name ---------------------------------------------------------------------------------
 
     def expand(self, text: str) -> FormatName | None:
-        """Expand Format Name: no distribution lists, no duplicates; None when a list cannot be resolved."""
+        """Expand Format Name: resolve distribution lists and drop duplicates. None if a list cannot be resolved."""
         name = parse_format_name(text)
         if not isinstance(name, MultipleElementName | DistributionListName):
             return name
@@ -175,7 +175,7 @@ class Naming:
         return parse_format_name(",".join(ordered)) if ordered else None
 
     def _without_lists(self, elements: list[str]) -> list[str] | None:
-        """Replace each list by its members, which go to the end and are expanded themselves; each once."""
+        """Replace each list by its members, which go to the end and are expanded themselves, each once."""
         singles: list[str] = []
         seen: set[bytes] = set()
         pending = deque(elements)

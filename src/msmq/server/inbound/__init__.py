@@ -1,1 +1,1 @@
-"""Everything that arrives at TCP 1801: sessions, messages, and what is remembered about them."""
+"""Everything that arrives at TCP 1801: sessions, messages, and what is stored about them."""

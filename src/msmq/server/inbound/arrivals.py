@@ -1,12 +1,12 @@
-"""Everything that arrives: judging messages, storing them, and telling their senders (MS-MQQB 3.1.5.8).
+"""Receiving messages: judging them, storing them, and telling their senders (MS-MQQB 3.1.5.8).
 
-The messages of one read are taken together: acknowledgments of orders go to the sending half, the others are compared
-with what came before, delivered to their queue or refused, those that go the same way as one batch. All of it is
-appended to the store at once and made durable together with what others append; only then does the session hear that
-they are stored.
+The messages of one read are processed together: order and final acknowledgments go to the sending half, duplicates are
+dropped, and the others are delivered to their queue or refused, those with the same destination as one batch. The
+records are appended to the store at once and made durable with those of others; only then is the session told that the
+messages are stored.
 
-A transactional message and the new place of its stream are one event, so that both survive or neither.
-One that cannot be taken for want of room costs the session: the sender comes back with it later.
+A transactional message and the new place of its stream are one event, so that both survive or neither. If there is no
+room for a message the session is closed, and the sender sends it again later.
 """
 
 from __future__ import annotations
@@ -81,23 +81,23 @@ _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
 _REFUSED_BYTES: Final = 1_024
 _TAKEN_BYTES: Final = 96
-"""What to reserve for a message beside its packet: when it may be refused, and when nothing can follow from it."""
+"""The room to reserve for a message beside its packet: if it may be refused, and if nothing can follow from it."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _DIRECT: Final = 7 << 10
-"""Flags.DQ of a direct name, with all of its bits."""
+"""Flags.DQ of a direct name, all bits set."""
 _DESTINATION: Final = USER_TH | _DIRECT
-"""What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
+"""The bits of UserHeader.Flags that decide where a message goes: Flags.TH and Flags.DQ."""
 _KEPT_HERE: Final = (MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
-"""Refusals of plain messages that make dead letters here (3.1.5.8.8, 3.1.7.1.2); its sender has done with them. A
-transactional message is kept by its sender, who is told by a FinalAck."""
+"""Refusals of plain messages that make dead letters here (3.1.5.8.8, 3.1.7.1.2), because their sender has forgotten
+them. A transactional message is kept by its sender, who is told by a FinalAck."""
 _LOOKED_OVER: Final = 64
 STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
 
 def _room_for(messages: Incoming) -> tuple[int, int]:
-    """Bytes and records to reserve: the messages, acknowledgments of them (which may bring the body back) and the
-    places of their streams."""
+    """The bytes and records to reserve for messages, their acknowledgments (which may contain the body) and the places
+    of their streams."""
     size, records = _SLACK_BYTES + messages.size, _RECORDS + 3 * len(messages)
     for index, (flags, asks) in enumerate(zip(messages.user_flags, messages.asks, strict=True)):
         if asks or flags & _JOURNALED:
@@ -113,26 +113,26 @@ def _room_for(messages: Incoming) -> tuple[int, int]:
 
 @dataclass(eq=False, slots=True)
 class Way:
-    """What is the same for messages of one host that go to one queue; ``name`` is what the sender calls it."""
+    """What messages of one host for one queue have in common; ``name`` is the sender's name of the queue."""
 
     queue: Queue | None
     name: str
     order_queue: bool
-    """Whether it is the one for acknowledgments of orders."""
+    """Whether it is the queue for order acknowledgments."""
     source: bytes
-    """The queue manager that sends."""
+    """The queue manager that sends the messages."""
     host: bytes
-    """The address of the host they come from, see :func:`msmq.wire.trailers.host_address`."""
+    """The address of the host that they come from, see :func:`msmq.wire.trailers.host_address`."""
     direct: bool
-    """Whether FinalAcks go to the address they come from, see :meth:`Session.is_answered_by_address`."""
+    """Whether FinalAcks go to the address that they come from, see :meth:`Session.is_answered_by_address`."""
 
     def refused(self, packet: UserMessage) -> StoredMessage:
-        """A message of theirs that is not kept, for its FinalAck."""
+        """A refused message, for its FinalAck."""
         return StoredMessage(packet, LocalAttributes(direct_session=self.direct), source=self.host)
 
 
 class Reading:
-    """What one read of a connection has brought, and how far it was taken."""
+    """The messages of one read of a connection, and the progress of taking them."""
 
     __slots__ = ("connection", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways")
 
@@ -145,7 +145,7 @@ class Reading:
         self.touched: dict[Stream, Way] = {}
         self.unwritten: dict[Stream, Progress] = {}
         self.progress: dict[Stream, Progress] = {}
-        """Streams that came further, and those of them whose new place is still to be written."""
+        """Streams that have advanced, and in ``unwritten`` those whose new place is not written yet."""
 
 
 class Arrivals(Subscriber):
@@ -184,7 +184,7 @@ class Arrivals(Subscriber):
             timers, self._streams.restore(values), now_ms()
         )
         self._looked_over: list[Stream] = []
-        """Streams whose queues may be gone, some of which are looked at each time the house is kept."""
+        """Streams to check for queues that are gone, some at each periodic run."""
         self._alarm = Alarm(self._timer_expired)
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ class Arrivals(Subscriber):
     # Messages from a session
 
     def receive(self, connection: Connection, event: MessagesReceived) -> None:
-        """Take what a session has brought: as one event if there is room for all of it, else one by one."""
+        """Take the messages of a session, in one event if there is room for all of them, else one by one."""
         reading = Reading(connection, self._core.now_s)
         size = event.messages.size
         try:
@@ -231,7 +231,7 @@ class Arrivals(Subscriber):
         self._set_alarm()
 
     def _acknowledgments(self, reading: Reading, messages: Incoming) -> tuple[Incoming, list[Way | None]]:
-        """Take what queue managers tell each other about orders; gives the rest, and where each of it goes."""
+        """Process order and final acknowledgments. Returns the other messages and their destinations."""
         ways = [self._way(reading, messages, index) for index in range(len(messages))]
         orders = [index for index, way in enumerate(ways) if way is not None and way.order_queue]
         if not orders:
@@ -255,8 +255,8 @@ class Arrivals(Subscriber):
         return messages.only(rest), [ways[index] for index in rest]
 
     def _take(self, reading: Reading, messages: Incoming, ways: list[Way | None]) -> None:
-        """Take messages within one event, which also has the new places of their streams. Neighbours that go the same
-        way are taken together."""
+        """Take messages in one event, together with the new places of their streams. Neighbours with the same
+        destination are taken together."""
         if not len(messages):
             return
         with self._core.event(*_room_for(messages)):
@@ -281,7 +281,7 @@ class Arrivals(Subscriber):
                 reading.unwritten.clear()
 
     def _take_plain(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
-        """Messages without a transaction: those that came before are dropped."""
+        """Take messages without a transaction, except duplicates."""
         history, now_s = self._history, reading.now_s
         fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
         if not fresh:
@@ -303,12 +303,12 @@ class Arrivals(Subscriber):
         self._check_room(taken, fresh)
 
     def _take_in_order(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
-        """Transactional messages: those that follow what came before."""
+        """Take transactional messages that follow those that came before."""
         queue, connection, receiver = way.queue, reading.connection, self._receiver
         if queue is None and self.unclaimed.concerns(_local_name(way.name)):
             return  # its sender keeps it and sends it again
         if queue is None:
-            # Nothing is remembered for a queue that is not there: whatever its number, the message is refused.
+            # Nothing is remembered for a missing queue: the message is refused, whatever its number.
             self._deliver(way, messages, indices)
             for index in indices:
                 sequel = messages.sequels[index]
@@ -346,8 +346,8 @@ class Arrivals(Subscriber):
     # Delivery
 
     def _way(self, reading: Reading, messages: Incoming, index: int) -> Way | None:
-        """Where a message goes, None when it is for somebody else; messages of a read that name the same queue in the
-        same way share one."""
+        """The destination of a message, or None if it is for another host. Messages of a read that name the same queue
+        in the same way share one."""
         address, source = messages.addresses[index], messages.sources[index]
         if self.forwarding.concerns(address):
             return None
@@ -360,7 +360,7 @@ class Arrivals(Subscriber):
                 connection.session.direct_format = True
             direct = connection.session.is_answered_by_address(source)
             queue, name = self._destination(message)
-            # The names of other queues may differ, and most of those messages still go the same way.
+            # Names of other queues may differ, although those messages have the same destination.
             way = reading.ways.setdefault(
                 (destination, name, address, source),
                 Way(queue, name, is_for_order_queue(message), source, connection.source, direct),
@@ -369,7 +369,7 @@ class Arrivals(Subscriber):
         return way
 
     def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:
-        """The queue of this host that a message is for, and what its sender calls it."""
+        """The queue of this host that a message is for, and its sender's name of the queue."""
         user = message.user
         text = name_in_packet(user, user.destination_reference, user.destination_queue) or ""
         name = None if is_for_order_queue(message) else _local_name(text)
@@ -379,8 +379,8 @@ class Arrivals(Subscriber):
         return queue, text
 
     def _deliver(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> int:
-        """Put messages into their queue, or refuse them for good; gives how many. The rest can be neither, because this
-        host is full."""
+        """Put messages into their queue, or refuse them for good. Returns how many; for the rest this host has no
+        room."""
         if way.queue is None:
             fate = MessageClass.NACK_BAD_DST_Q
             packets = [messages.message(index) for index in chosen]
@@ -400,7 +400,7 @@ class Arrivals(Subscriber):
         return len(delivery.fates)
 
     def _deliver_kept(self, name: str, found: Found) -> int:
-        """Deliver messages that have waited for the directory, or refuse them; gives how many."""
+        """Deliver messages that have waited for the directory, or refuse them. Returns how many."""
         messages = Incoming.of(found.packets)
         start, queue = 0, self._destination(messages.message(0))[0]
         for (source, host), group in groupby(zip(messages.sources, found.sources, strict=True)):
@@ -411,7 +411,7 @@ class Arrivals(Subscriber):
                 return start + taken
             start = stop
         if queue is None:
-            # They were taken from senders that have done with them, so those that are to be kept are kept here.
+            # Their senders have forgotten them, so those that are to be kept are kept here.
             wanted = (message for message in found.messages if message.packet.user.negative_journaling)
             self._manager.sending.dead_letter_copies(wanted, MessageClass.NACK_BAD_DST_Q)
             _log.warning(
@@ -421,12 +421,12 @@ class Arrivals(Subscriber):
         return start
 
     def _batch(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> Batch:
-        """The messages as their queue is to keep them."""
+        """Make a batch of messages for their queue."""
         if len(chosen) < len(messages):
             messages = messages.only(chosen)
         own, flags = way.source in self._core.own_identifiers, messages.user_flags
         final_acks = [0 if sequel is None else sequel.flags & FINAL_ACK for sequel in messages.sequels]
-        # Most messages say the same here.
+        # Most messages have the same values here.
         said = list(zip(flags, messages.asks, final_acks, strict=True))
         sourced, direct = bool(way.host), way.direct
         marks = {
@@ -447,7 +447,7 @@ class Arrivals(Subscriber):
     def _examine(
         self, queue: Queue, messages: Incoming, chosen: Sequence[int], batch: Batch
     ) -> tuple[dict[int, Token], dict[int, MessageClass]]:
-        """Verify and decrypt what asks for it: who sent some of the messages, and why some are refused."""
+        """Verify and decrypt messages as necessary. Returns the senders of some and the refusals of others."""
         senders: dict[int, Token] = {}
         refused: dict[int, MessageClass] = {}
         credentials = self._manager.credentials
@@ -455,12 +455,12 @@ class Arrivals(Subscriber):
         for place, index in enumerate(chosen):
             flags = messages.user_flags[index]
             if not (messages.proofs[index] or (believes and flags & USER_SH)):
-                continue  # nothing but a name, and nothing to prove it
+                continue  # there is only a name, and nothing to prove it
             if queue.transactional != bool(flags & USER_TH):
                 continue
             local = batch.local.get(
                 place, NO_ATTRIBUTES
-            ).changed()  # what is found out is about this message alone
+            ).changed()  # the results are about this message alone
             stored = StoredMessage(messages.message(index), local)
             try:
                 senders[place] = credentials.examine(stored)
@@ -471,7 +471,7 @@ class Arrivals(Subscriber):
         return senders, refused
 
     def _refused(self, way: Way, batch: Batch, index: int, fate: MessageClass) -> None:
-        """A message is not taken: its sender's queue manager is told, or the message is kept here."""
+        """Tell the sender's queue manager that a message is refused, or keep the message here."""
         flags = batch.user_flags[index]
         if flags & USER_TH:
             self.answers.final_acks((way.refused(UserMessage.route(batch.packets[index])),), fate)
@@ -486,7 +486,7 @@ class Arrivals(Subscriber):
     # Acknowledging transactional messages
 
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
-        """Messages left their destination queue: their senders may be waiting to hear of it (3.1.7.2.2)."""
+        """Tell senders that wait for it that messages have left their destination queue (3.1.7.2.2)."""
         if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE:
             return
         wanting = [message for message in messages if wants_final_ack(message.packet)]
@@ -509,7 +509,7 @@ class Arrivals(Subscriber):
         self._set_alarm()
 
     def keep_house(self, now_s: int) -> None:
-        """Forget what nobody asks for any more."""
+        """Forget state that nobody needs any more."""
         self.answers.keep_house(now_s)
         if not self._looked_over:
             self._looked_over = self._receiver.streams()
@@ -521,9 +521,9 @@ class Arrivals(Subscriber):
 
 @lru_cache(maxsize=1_024)
 def _local_name(text: str) -> FormatName | None:
-    """The name a message carries, as this host knows it; None when nobody can send to it.
+    """The name in a message, as a name of this host; None if nobody can send to it.
 
-    A direct name ends where it arrives, whatever this host is called there.
+    A direct name means this host, whatever address or name it contains.
     """
     try:
         if text.startswith(DIRECT_PREFIX):

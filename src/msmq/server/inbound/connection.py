@@ -1,9 +1,8 @@
 """A transport connection and the session on it: bytes in, events out, and the session's timer.
 
-The session is a pure machine; this is the asyncio around it. Three things are watched here that
-the machine cannot see: a peer that does not read what we send is not read beyond its window, a peer that sends
-faster than the disk writes is read no further until the disk has caught up, and a peer that has begun a packet has to
-end it in a time that fits its size.
+The session is a pure machine; this is the asyncio around it, which enforces three limits that the machine cannot: a
+peer that does not read what we send is not read beyond its window, a peer that sends faster than the disk writes is
+not read until the disk has caught up, and a peer has to finish a packet in a time that depends on its size.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
 PACKET_MS: Final = 30_000
 SLOWEST_BYTES_PER_MS: Final = 4
-"""How long a packet may take: so long, and its size at the rate of a telephone line."""
+"""The time limit for a packet: a fixed time, and its size at the rate of a telephone line."""
 _log = logging.getLogger(__name__)
 
 
 class Backlog:
-    """Received bytes that wait for the disk, of all connections together.
+    """Counts the received bytes of all connections that wait for the disk.
 
-    Above ``limit`` whoever brings more is read no further; all go on when half of it is written.
+    Above ``limit`` a connection that receives more is not read any further; all go on when half of the limit is left.
     """
 
     def __init__(self, limit: int) -> None:
@@ -82,9 +81,9 @@ class Connection(asyncio.Protocol):
         self.session = session
         self.peer = ""
         self.source = b""
-        """IP address of the other side, and the same as messages keep it that come from there."""
+        """The IP address of the peer, and the same in the form that its messages are stored with."""
         self.promised = 0
-        """Messages on their way into the window that wait for the disk."""
+        """The number of messages that wait for the disk before they enter the window."""
         self.was_open = False
         self._handle = handle
         self._lost = lost
@@ -98,16 +97,16 @@ class Connection(asyncio.Protocol):
         self._congested = False
         self._reading = True
         self._received_before = 0
-        self._packet_began_ms: int | None = None  # of the one that is incomplete
+        self._packet_began_ms: int | None = None  # of the incomplete packet
         self._packets = 0
-        self._over = False  # an initiator's session goes on with another connection
+        self._over = False  # an initiator's session continues with another connection
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
 
     def __repr__(self) -> str:
         return f"<Connection {self.session.role.value} {self.peer} {self.session.state.name}>"
 
-    # What asyncio says
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -154,7 +153,7 @@ class Connection(asyncio.Protocol):
         self._lost(self)
 
     def pause_writing(self) -> None:
-        """The peer does not read what we send."""
+        """Note that the peer does not read what we send."""
         self._congested = True
         self._received_before = self.session.receipts.received
 
@@ -164,11 +163,11 @@ class Connection(asyncio.Protocol):
         if not self._over:
             self._handle(self, [])
 
-    # What the owner does
+    # Calls of the owner
 
     @property
     def room(self) -> int:
-        """How many more messages may be put on their way now."""
+        """The number of further messages that may be sent now."""
         return 0 if self._congested else max(self.session.room - self.promised, 0)
 
     @property
@@ -176,7 +175,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._over and self.session.state is State.OPEN
 
     def dispatch(self, events: list[TransferEvent]) -> None:
-        """Deal with events, then write what the session has to say; a closing comes last."""
+        """Handle events, then write the session's output; a closing comes last."""
         closing = bool(events) and isinstance(events[-1], Closed)
         if closing:
             self.flush()
@@ -187,7 +186,7 @@ class Connection(asyncio.Protocol):
         self.flush()
 
     def flush(self) -> None:
-        """Write what the session has to say."""
+        """Write the session's output."""
         if self._over:
             return
         output = self.session.data_to_send()
@@ -197,7 +196,7 @@ class Connection(asyncio.Protocol):
         self._alarm.set(earliest(self.session.next_deadline_ms, self._packet_deadline_ms))
 
     def _hang_up(self) -> None:
-        """Close the transport when what was written has left it, or when it does not leave."""
+        """Close the transport when its output has left, or after a while."""
         self._alarm.stop()
         transport = self._transport
         if transport is not None:
@@ -206,7 +205,7 @@ class Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(_LINGER_S, transport.abort)
 
     def close(self) -> None:
-        """End the session; whatever was received and stored is acknowledged first."""
+        """End the session, after acknowledging everything that was received and stored."""
         if self._over:
             return
         if self.session.receipts.pending:
@@ -215,24 +214,24 @@ class Connection(asyncio.Protocol):
 
     @property
     def idle_since_s(self) -> float | None:
-        """Since when neither side has had anything to send or to store."""
+        """Since when neither side has had anything to send or to store, or None."""
         busy = self._unstored_bytes or self.promised or self.session.outbox.awaiting
         return None if busy else self._heard_ms / 1_000
 
     def show_out(self, reason: str) -> None:
-        """There is no room for it any more."""
+        """Close because there is no room for the connection."""
         _log.debug("connection of %s closed: %s", self.peer, reason)
         self.close()
 
     def refuse(self, reason: str) -> None:
-        """Close without acknowledging what has come since the last write: it could not be taken."""
+        """Close without acknowledging what has come since the last write, because it could not be taken."""
         if not self._over:
             self.session.data_to_send()
             _log.warning("session with %s closed: %s", self.peer, reason)
             self.dispatch(self.session.close(now_ms()))
 
     def hold(self, size: int) -> None:
-        """Received bytes wait for the disk."""
+        """Count received bytes that wait for the disk."""
         self._unstored_bytes += size
         self._backlog.add(self, size)
         self.regulate_reading()
@@ -244,16 +243,16 @@ class Connection(asyncio.Protocol):
 
     @property
     def _ignored(self) -> bool:
-        """Whether the peer goes on sending and does not read our acknowledgments, which cost memory here.
+        """Whether the peer goes on sending without reading our acknowledgments, which take memory here.
 
-        One that keeps to its window comes to rest by itself. It has to be read that far: if both sides stopped
-        reading because neither is read, neither would ever go on.
+        A peer that keeps to its window stops by itself. It has to be read that far: if both sides stopped reading
+        because the other does not read, neither would ever go on.
         """
         session = self.session
         return self._congested and session.receipts.received - self._received_before > 2 * session.window_size
 
     def regulate_reading(self) -> None:
-        """Read on, or no further."""
+        """Resume or pause reading."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -263,7 +262,7 @@ class Connection(asyncio.Protocol):
         if wanted != self._reading:
             self._reading = wanted
             if self._packet_began_ms is not None:
-                self._packet_began_ms = now_ms()  # the pause was ours
+                self._packet_began_ms = now_ms()  # because the pause was ours
             transport.resume_reading() if wanted else transport.pause_reading()
             self.flush()
 

@@ -1,9 +1,9 @@
-"""Transit: messages for other queue managers that come by a routing server (MS-MQQB 3.1.5.8.2, 3.1.5.8.5).
+"""Transit: messages for other queue managers, on a routing server (MS-MQQB 3.1.5.8.2, 3.1.5.8.5).
 
 A message is put into the outgoing queue of its destination as the bytes it came in, with one hop more. It gets no
 place in a sequence of ours and no journal here: order, source journaling and dead letters of transactions are between
-its sender and its receiver. Its sender sends a transactional message again as long as nobody has acknowledged it end
-to end; the newer copy then takes the place of one that still waits here.
+its sender and its receiver. The sender of a transactional message sends it again until it is acknowledged end to end;
+a newer copy then replaces one that still waits here.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SLACK_BYTES = 1_024
 
 
 class NoRoomError(MsmqError):
-    """A message cannot be taken now; it may be later."""
+    """A message cannot be taken now, but perhaps later."""
 
 
 class Forwarding(Subscriber):
-    """Takes messages that are for others."""
+    """Takes messages for other queue managers."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Forwarding(Subscriber):
         tracing: Tracing | None,
         refuse: Callable[[StoredMessage, MessageClass], None],
     ) -> None:
-        """``refuse`` tells the sender of a transactional message that it ends here."""
+        """``refuse`` tells the sender of a transactional message that it was refused here."""
         self._manager = manager
         self._core = manager.core
         self._addressing = addressing
@@ -57,17 +57,17 @@ class Forwarding(Subscriber):
         self._refuse_transactional = refuse
         self._own_guids = manager.core.own_identifiers
         self.copies: dict[tuple[int, bytes], int] = {}
-        """Lookup identifiers of transactional messages that wait here, by queue and message."""
+        """The lookup identifiers of transactional messages that wait here, by queue and message."""
 
     def concerns(self, address: bytes) -> bool:
-        """Whether a message with this QueueManagerAddress is for somebody else."""
+        """Whether a message with this QueueManagerAddress is for another queue manager."""
         return address not in self._own_guids and address != NULL_GUID
 
     def take(self, messages: Incoming, indices: Iterable[int]) -> None:
         """Store messages for their next hop. A host that is no routing server refuses them for good.
 
         Raises:
-            NoRoomError: one is neither, because this host is full.
+            NoRoomError: this host has no room for a message.
         """
         for index in indices:
             self._take(messages.message(index))
@@ -77,7 +77,7 @@ class Forwarding(Subscriber):
         if not message.transactional and self._history.seen(identifier, now_s):
             return
         if message.transactional and message.user.source_queue_manager in self._own_guids:
-            return  # it came back to where it began, and is kept here until it is acknowledged
+            return  # it came back to its origin, where it is kept until it is acknowledged
         onward = message.forwarded()
         if onward is None:
             self._refuse(message, MessageClass.NACK_HOP_COUNT_EXCEEDED)
@@ -100,7 +100,7 @@ class Forwarding(Subscriber):
             self._tracing.received(onward)
 
     def _refuse(self, message: UserMessage, fate: MessageClass) -> None:
-        """Tell the sender, once: a transactional message may come again and again."""
+        """Tell the sender once that a message is refused; a transactional one may come again and again."""
         identifier, now_s = message_identifier(message), self._core.now_s
         if self._history.seen(identifier, now_s):
             return
@@ -110,7 +110,7 @@ class Forwarding(Subscriber):
             self._refuse_transactional(StoredMessage(message, LocalAttributes()), fate)
 
     def _queue(self, message: UserMessage) -> OutgoingQueue | None:
-        """The outgoing queue for a message; None when there is no such destination."""
+        """The outgoing queue for a message, or None if there is no such destination."""
         user = message.user
         text = format_name(user, user.destination_reference, user.destination_queue)
         try:
@@ -126,7 +126,7 @@ class Forwarding(Subscriber):
             if self._addressing.machine(user.queue_manager_address) is None:
                 return None
         except NoWayError:
-            pass  # the directory is away; it may know the host when it is back
+            pass  # the directory cannot be asked, and may know the host later
         try:
             return self._manager.queues.outgoing.make(name, user.queue_manager_address, Purpose.COURTESY)
         except MQError as error:
@@ -137,7 +137,7 @@ class Forwarding(Subscriber):
         old = self.copies.get(key)
         entry = None if old is None else queue.positions.get(old)
         if entry is not None and entry.state is not PositionState.AVAILABLE:
-            return  # it is on its way at this moment
+            return  # it is being sent at this moment
         with self._core.event(batch.sizes[0] + _SLACK_BYTES, 4):
             if entry is not None:
                 self._manager.mailbox.remove(queue, (entry.lookup_id,), MessageClass.NORMAL)

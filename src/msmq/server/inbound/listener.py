@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listener(Subscriber):
-    """The door for sessions that others open. It is shut while the queue manager is offline."""
+    """Accepts the sessions of others, except while the queue manager is offline."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class Listener(Subscriber):
             self._servers.append(server)
 
     def connection_active(self, active: bool) -> None:
-        """Taken offline, the queue manager answers nobody (MS-MQDMPR 3.1.4.12)."""
+        """Close all sessions when the queue manager is taken offline (MS-MQDMPR 3.1.4.12), and listen again when it is
+        online."""
         self.stop_accepting()
         if active and self.config.port:
             self._opening = asyncio.get_running_loop().create_task(self._open_again())

@@ -1,7 +1,7 @@
-"""What senders of transactional messages are told: OrderAcks and FinalAcks (MS-MQQB 3.1.7.17, 3.1.7.2.2).
+"""OrderAcks and FinalAcks for senders of transactional messages (MS-MQQB 3.1.7.17, 3.1.7.2.2).
 
-An OrderAck goes back over the session that brought the messages while that is open; otherwise it finds its own way to
-the sender's order queue, like a FinalAck, which is a message of its own for each message that left its queue.
+An OrderAck goes back over the session that brought the messages while that is open; otherwise it is routed to the
+sender's order queue, like a FinalAck, which is a message of its own for each message that left its queue.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 
 
 class OrderAnswers:
-    """Tells senders how far their streams have come, and what became of their messages.
+    """Tells senders the progress of their streams, and what became of their messages.
 
-    A sender that has heard nothing for ``asked_again_s`` has sent its message again, and gets another OrderAck.
+    A sender without an answer for ``asked_again_s`` has sent its message again, and gets another OrderAck.
     """
 
     def __init__(
@@ -50,17 +50,18 @@ class OrderAnswers:
         self._asked_again_s = asked_again_s
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
         self._routed: dict[Stream, tuple[MessagePosition, int]] = {}
-        """OrderAcks that wait for their way back, the last one of each stream, and since when."""
+        """OrderAcks that wait to be sent as messages, the last one of each stream, with their times."""
 
     def final_acks(self, messages: Iterable[StoredMessage], message_class: MessageClass) -> None:
-        """Tell the hosts that sent transactional messages what became of them, each of all of its messages together."""
+        """Tell the hosts that sent transactional messages what became of them, each host of all its messages
+        together."""
         by_sender: dict[tuple[bytes, bytes], list[StoredMessage]] = {}
         for message in messages:
             address = message.source if message.local.direct_session else b""
             by_sender.setdefault((message.packet.source, address), []).append(message)
         for (source, address), told in by_sender.items():
             if source in self._core.own_identifiers or (source == NULL_GUID and not address):
-                continue  # nobody to tell
+                continue  # nobody can be told
             first, packets = build_order_messages(
                 [FinalAckBody.of(message.packet) for message in told],
                 message_class,
@@ -69,12 +70,12 @@ class OrderAnswers:
                 message_ids=self._core.next_message_ordinals(len(told)),
                 sent_time=self._core.now_s,
             )
-            # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
+            # A FinalAck is due for a message that was taken; for refused messages of strangers it may be dropped.
             taken = any(message.lookup_id for message in told)
             self._post(first, packets, Purpose.DUTY if taken else Purpose.COURTESY)
 
     def _post(self, first: UserMessage, packets: Sequence[bytes], purpose: Purpose) -> MessagePosition | None:
-        """Let acknowledgments for one host, which are all like the ``first``, go the way of other messages; gives the
+        """Put acknowledgments for one host, which are all like the ``first``, into its outgoing queue. Returns the
         place of the last one."""
         user = first.user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
@@ -85,7 +86,7 @@ class OrderAnswers:
             assert descriptor.queue is not None
             try:
                 batch = Batch.of((StoredMessage(first),), *self._core.own_identifiers).like(packets)
-                # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
+                # It belongs to the end of a message, also on a full disk: nothing else will ever tell the sender.
                 lookup_ids = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
                 return descriptor.queue.position(lookup_ids[-1])
             finally:
@@ -99,7 +100,7 @@ class OrderAnswers:
         source = due.stream[0]
         direct = session.is_answered_by_address(source)
         if source == NULL_GUID and not direct:
-            return  # nobody to tell
+            return  # nobody can be told
         packet = build_order_message(
             due.body,
             MessageClass.ORDER_ACK,
@@ -115,8 +116,8 @@ class OrderAnswers:
             self._route_order_ack(due.stream, packet)
 
     def _route_order_ack(self, stream: Stream, packet: UserMessage) -> None:
-        """The message came by way of others, or its session is closed: the OrderAck finds its own way to the sender.
-        One that still waits is out of date."""
+        """Send an OrderAck as a message, because the messages came through other hosts or their session is closed. An
+        older one that still waits is dropped."""
         self._drop_routed(stream)
         position = self._post(packet, (packet.data,), Purpose.COURTESY)
         if position is not None:
@@ -129,7 +130,7 @@ class OrderAnswers:
             self._manager.mailbox.remove(position.queue, (position.lookup_id,), MessageClass.NORMAL)
 
     def keep_house(self, now_s: int) -> None:
-        """Give up OrderAcks that have waited for so long that their senders have asked for others."""
+        """Drop OrderAcks that have waited for so long that their senders have caused new ones."""
         for stream, (_, since_s) in list(self._routed.items()):
             if now_s - since_s >= self._asked_again_s:
                 self._drop_routed(stream)
@@ -141,20 +142,20 @@ class OrderAnswers:
             due.link.flush()
         else:  # the window is closed; the next acknowledgment opens it
             waiting = self._unsent.get(due.stream)
-            # One that was made later may wait already, while this one waited for the disk.
+            # A newer one may wait already, while this one waited for the disk.
             if waiting is None or _reached(waiting) <= _reached(due):
                 self._unsent[due.stream] = due
 
     def room_again(self, connection: Connection) -> None:
-        """The window of a session has opened."""
+        """Send what waited for the window of a session."""
         for stream in [stream for stream, due in self._unsent.items() if due.link is connection]:
             self.order_ack(self._unsent.pop(stream))
 
     def closed(self, connection: Connection) -> None:
-        """What waited for the window of a session goes without it."""
+        """Send what waited for the window of a session that has closed in another way."""
         self.room_again(connection)
 
 
 def _reached(due: OrderAckDue[Connection]) -> tuple[int, int]:
-    """How far an OrderAck says that its stream has come."""
+    """The place up to which an OrderAck acknowledges its stream."""
     return due.body.tx_sequence_id, due.body.tx_sequence_number

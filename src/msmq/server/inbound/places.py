@@ -1,8 +1,8 @@
 """Places of transactional messages, made durable (MS-MQQB 3.1.1.5).
 
 The messages that get their places together are one value of the ledger: the sequence, the first number and their
-lookup identifiers in order. A value goes when all its messages are done **and all values before it have gone**: so
-as long as any message of a sequence is there, the last number given is known, and no number is given twice.
+lookup identifiers in order. A value is dropped when all its messages are done **and all values before it have been
+dropped**: so as long as any message of a sequence is left, the last number is known, and no number is used twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAST_SEQUENCE: Final = "transfer/last sequence"
 _PREFIX: Final = "transfer/places"
 RECORD_BYTES: Final = 256
 PLACE_BYTES: Final = 24
-"""What to reserve in the store for a value, and for each message in it."""
+"""The room to reserve in the store for a value, and for each message in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class _Group:
     first: int
     count: int
     left: int
-    """How many of its messages are still there."""
+    """The number of its messages that are left."""
 
 
 class Places:
@@ -44,24 +44,24 @@ class Places:
 
     @property
     def last(self) -> tuple[int, int]:
-        """The last (TxSequenceID, TxSequenceNumber) given, as far as it still matters."""
+        """The last (TxSequenceID, TxSequenceNumber) used, as far as it still matters."""
         if not self._groups:
             return (0, 0)
         group = self._groups[-1]
         return group.sequence_id, group.first + group.count - 1
 
     def write(self, first: Place, lookup_ids: list[int]) -> None:
-        """Messages got their places: consecutive numbers from ``first`` on. There is room in the store."""
+        """Store the places of messages: consecutive numbers from ``first`` on. The caller has reserved room."""
         key = f"{_PREFIX}/{self._queue_number}/{first.tx_sequence_id}/{first.tx_sequence_number}"
         self._ledger.put_value(key, _shortened(lookup_ids))
         self._add(key, first.tx_sequence_id, first.tx_sequence_number, lookup_ids, lookup_ids)
 
     def done(self, lookup_id: int) -> None:
-        """A message left its queue. To be called after that was written."""
+        """Note that a message has left its queue, after that was recorded."""
         self.done_all((lookup_id,))
 
     def done_all(self, lookup_ids: Iterable[int]) -> None:
-        """Many messages left their queue. To be called after that was written."""
+        """Note that messages have left their queue, after that was recorded."""
         of = self._of
         if of:
             for group, count in Counter(map(of.pop, lookup_ids, repeat(None))).items():
@@ -76,8 +76,8 @@ class Places:
     def restore(
         self, values: list[tuple[int, int, list[int]]], present: set[int]
     ) -> list[tuple[int, int, int]]:
-        """Take the values of an earlier run, in order; gives sequence, number and lookup identifier of each message
-        that is still there."""
+        """Restore the values of an earlier run. Returns sequence, number and lookup identifier of each message that is
+        left."""
         found = []
         for sequence_id, first, lookup_ids in sorted(values):
             key = f"{_PREFIX}/{self._queue_number}/{sequence_id}/{first}"
@@ -88,7 +88,7 @@ class Places:
                 for index, lookup_id in enumerate(lookup_ids)
                 if lookup_id in present
             ]
-        self._trim()  # a crash may have come between the end of a message and that of its value
+        self._trim()  # a crash may have come between the removal of a message and that of its value
         return found
 
     def _add(self, key: str, sequence_id: int, first: int, every: list[int], here: list[int]) -> None:
@@ -98,7 +98,7 @@ class Places:
 
 
 def stored_places(values: Mapping[str, Any]) -> dict[int, list[tuple[int, int, list[int]]]]:
-    """What earlier runs wrote, by the number of the queue: sequence, first number, lookup identifiers."""
+    """The values of earlier runs, by the number of the queue: sequence, first number, lookup identifiers."""
     found: dict[int, list[tuple[int, int, list[int]]]] = {}
     for key, lookup_ids in values.items():
         if key.startswith(_PREFIX + "/"):
@@ -108,7 +108,7 @@ def stored_places(values: Mapping[str, Any]) -> dict[int, list[tuple[int, int, l
 
 
 def _shortened(lookup_ids: list[int]) -> list[int] | dict[str, int]:
-    """What is written of identifiers that follow each other, as most do, is where they begin and end."""
+    """The stored form of identifiers: of consecutive ones, as most are, only the first and the last."""
     first, last = lookup_ids[0], lookup_ids[-1]
     if len(lookup_ids) > 1 and lookup_ids == list(range(first, last + 1)):
         return {"first": first, "last": last}

@@ -1,10 +1,10 @@
 """The history of message identifiers, made durable (MS-MQQB 3.1.1.3, note 26).
 
-A receiver that crashes after it stored a recoverable message and before its sender heard of it gets the message
-again. The identifiers of what one read brought are one value of the ledger, written behind the messages: it is
-never there without them, so nothing is taken for a duplicate that was lost. Numbers that count on are written as the
-first one and how many there are. Values go when everything in them would have been forgotten anyway. Express messages
-do not survive a crash, and neither does the memory of them.
+A receiver that crashes after it has stored a recoverable message and before its sender has learned that gets the
+message again. The identifiers of the messages of one read are one value of the ledger, written after the messages: it
+is never there without them, so a lost message is never taken for a duplicate. Consecutive numbers are stored as the
+first one and their count. Values are dropped when everything in them would have been forgotten anyway. Express
+messages do not survive a crash, and neither do their identifiers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from msmq.transfer.history import DEFAULT_SIZE, MessageIdHistory, split
 _PREFIX: Final = "transfer/history"
 _RECORD_BYTES: Final = 256
 _IDENTIFIER_BYTES: Final = 48
-"""What to reserve in the store for a value, and for each identifier in it."""
+"""The room to reserve in the store for a value, and for each identifier in it."""
 
 
 class RememberedIds:
-    """Duplicates of messages without a transaction, told over restarts."""
+    """Recognizes duplicates of messages without a transaction, also after a restart."""
 
     def __init__(
         self, ledger: Ledger, values: Mapping[str, Any], cleanup_ms: int, now_s: int, size: int = DEFAULT_SIZE
@@ -66,7 +66,7 @@ class RememberedIds:
         return self._history.seen(identifier, now_s)
 
     def record(self, identifier: bytes, now_s: int, *, recoverable: bool) -> None:
-        """A message was taken."""
+        """Note that a message was taken."""
         self._history.record(identifier, now_s)
         if recoverable:
             source, number = split(identifier)
@@ -75,17 +75,17 @@ class RememberedIds:
     def fresh(
         self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int
     ) -> Sequence[int]:
-        """Which of some messages of a source have not come before, given as indices into their numbers."""
+        """The indices of those messages of a source that have not come before."""
         return self._history.fresh(source, numbers, indices, now_s)
 
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int, *, recoverable: bool) -> None:
-        """Messages of one source were taken that are all :meth:`fresh`."""
+        """Note that messages of one source were taken, all of them :meth:`fresh`."""
         self._history.record_all(source, numbers, now_s)
         if recoverable:
             self._fresh.setdefault(source, []).extend(numbers)
 
     def write(self, now_s: int) -> None:
-        """Everything of one read was taken: remember it with the messages, unless there is no room."""
+        """Store the identifiers of one read, if there is room."""
         if not self._fresh:
             return
         fresh, self._fresh = self._fresh, {}
@@ -122,7 +122,7 @@ def _number(key: str) -> int:
 
 
 def _packed(numbers: list[int]) -> list[int] | list[list[int]]:
-    """Numbers as they are written: usually they count on."""
+    """The stored form of numbers, which are usually consecutive."""
     first, count = numbers[0], len(numbers)
     return [[first, count]] if count > 1 and numbers == list(range(first, first + count)) else numbers
 

@@ -1,7 +1,7 @@
-"""Report messages (MS-MQQB 3.1.5.8.9, 3.1.7.1.7): where a message that asks to be traced has come by.
+"""Report messages (MS-MQQB 3.1.5.8.9, 3.1.7.1.7): tracing the route of messages that ask for it.
 
-Each queue manager that sends or takes such a message tells the public queue it names. That is off unless the operator
-turns it on, for whoever sends a message decides where the report goes.
+Each queue manager that sends or takes such a message tells the public queue it names. That is off by default, because
+the sender of a message decides where the report goes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Tracing:
         self._manager = manager
 
     def received(self, packet: UserMessage) -> None:
-        """A message was taken, for a queue of this host or to be passed on."""
+        """Report that a message was taken, for a queue of this host or to be forwarded."""
         if packet.base.flags & BASE_TR:
             self._report(packet, _body(packet))
 
     def sent(self, data: bytes, address: str) -> None:
-        """A message has left for a host."""
+        """Report that a message was sent to a host."""
         if _base_flags(data)[0] & BASE_TR:
             packet = UserMessage.route(data)
             hops = (
@@ -58,7 +58,7 @@ class Tracing:
             label=label(packet, self._manager.core.now_s),
             message_class=MessageClass.REPORT,
         )
-        with suppress(MsmqError):  # no such queue, no way to it, or no room: then nobody is told
+        with suppress(MsmqError):  # without a queue, a route or room the report is dropped
             queues = self._manager.queues
             descriptor = queues.open(name, QueueAccessType.SEND, purpose=Purpose.COURTESY)
             try:
@@ -68,7 +68,8 @@ class Tracing:
 
 
 def label(packet: UserMessage, now_s: int) -> str:
-    """Whose message it is, which one, and when it came by. The text has the same words for sending."""
+    """The label of a report: the sender and number of the message, and the time. The specification has the same words
+    for sending."""
     user = packet.user
     source = guid_text(user.source_queue_manager)
     number = f"{source[:4]}:{user.message_id:08X}:{user.hop_count:02X}"
@@ -76,7 +77,7 @@ def label(packet: UserMessage, now_s: int) -> str:
 
 
 def _time_date(now_s: int) -> str:
-    """In UTC, and in English on every host."""
+    """A time in UTC, and in English on every host."""
     now = datetime.fromtimestamp(now_s, UTC)
     half = "AM" if now.hour < 12 else "PM"
     day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]

@@ -1,8 +1,8 @@
-"""Incoming transactional streams, made durable and shown: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5).
+"""Storing and showing incoming transactional streams: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5).
 
-A stream is one value of the ledger, written with the messages that brought it further, and before an OrderAck that
-answers messages which did not. A sender that has two names for a queue sends two sequences, each with numbers of its
-own; so a stream is known by the name too, in whatever letters.
+A stream is one value of the ledger, written with the messages that advance it, and before an OrderAck for messages
+that do not. A sender that has two names for a queue sends two sequences with separate numbers; so the name is part of
+a stream's identity, in any case of letters.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from msmq.transfer.order_receiver import Progress, Stream
 _PREFIX: Final = "transfer/incoming"
 _VALUE_BYTES: Final = 256
 _CHARACTER_BYTES: Final = 12
-"""What one value takes at most: beside the name, and for each character of the name, which stands in it twice."""
+"""The largest size of a value: the fixed part, and for each character of the name, which is in it twice."""
 
 
 def stream_of(source: bytes, queue: Queue, name: str) -> Stream:
-    """The stream of a queue manager into a queue, for which it has this name."""
+    """The stream of a queue manager into a queue by this name."""
     return source, (queue.number, name.lower())
 
 
 def _parts(stream: Stream) -> tuple[bytes, int, str]:
-    """What :func:`stream_of` has put together."""
+    """Source, queue number and name of a stream, the inverse of :func:`stream_of`."""
     source, queue = stream
     assert isinstance(queue, tuple)
     number, name = queue
@@ -40,13 +40,13 @@ def _key(source: bytes, number: int, name: str) -> str:
 
 
 class RememberedStreams:
-    """How far each stream has come, over restarts."""
+    """The progress of each stream, kept across restarts."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def restore(self, values: Mapping[str, Any]) -> dict[Stream, Progress]:
-        """The streams of an earlier run; those of queues that are no more are dropped."""
+        """Restore the streams of an earlier run; those of queues that are gone are dropped."""
         stored: dict[Stream, Progress] = {}
         for key, value in values.items():
             if not key.startswith(_PREFIX + "/"):
@@ -63,11 +63,11 @@ class RememberedStreams:
         return stored
 
     def write(self, source: bytes, queue: Queue, name: str, reached: Progress) -> None:
-        """Part of the event that put the messages into their queue, and of its reservation."""
+        """Store the progress of a stream, inside the event that puts the messages into their queue."""
         self._core.ledger.put_value(_key(source, queue.number, name), [*reached, name])
 
     def write_rejected(self, stream: Stream, reached: Progress) -> None:
-        """An event of its own: how many messages were not accepted. A full disk has other things to keep."""
+        """Store how many messages were not accepted, in an event of its own. Skipped on a full disk."""
         source, number, name = _parts(stream)
         queue = self._core.queues.get(number)
         info = None if queue is None else queue.incoming.get((source, name))
@@ -80,7 +80,7 @@ class RememberedStreams:
             pass
 
     def drop_if_gone(self, stream: Stream) -> bool:
-        """Forget a stream if its queue is no more; gives whether it is."""
+        """Forget a stream if its queue is gone. Returns whether it is."""
         source, number, name = _parts(stream)
         if number in self._core.queues:
             return False
@@ -88,7 +88,7 @@ class RememberedStreams:
         return True
 
     def show(self, source: bytes, queue: Queue, name: str, progress: Progress) -> None:
-        """What management sees."""
+        """Show the progress of a stream to management."""
         key = source, name.lower()
         info = queue.incoming.get(key)
         if info is None:

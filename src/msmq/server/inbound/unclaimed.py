@@ -1,10 +1,10 @@
-"""Messages for a public queue that is not here, while nobody can say whether it should be.
+"""Messages for a public queue that is not here, while the directory cannot tell whether it should be.
 
-Others make public queues in the directory, and this host makes them here when a message for one arrives. If the
+Others create public queues in the directory, and this host creates them here when a message for one arrives. If the
 directory cannot be asked at that moment, the message is neither delivered nor refused: it waits in the outgoing queue
 of its name, which needs validation (MS-MQDMPR 3.1.1.3) and whose destination is this host itself. When the directory
-has spoken, what waits is delivered or refused as if it had just arrived. A transactional message is not even kept: its
-sender has it, and sends it again until somebody acknowledges its place in the sequence.
+answers, the messages are delivered or refused as if they had just arrived. A transactional message is not even kept:
+its sender has it, and sends it again until somebody acknowledges its place in the sequence.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ _AT_ONCE: Final = 256
 _AT_ONCE_BYTES: Final = 1 << 20
 
 Deliver = Callable[[str, Found], int]
-"""Delivers messages for a queue of this name or refuses them for good, and gives how many; the rest found no room."""
+"""Delivers messages for a queue of this name or refuses them for good, and returns how many; there was no room for the
+rest."""
 
 
 class Unclaimed:
-    """Keeps such messages until the directory has spoken."""
+    """Keeps such messages until the directory answers."""
 
     def __init__(self, manager: QueueManager, deliver: Deliver) -> None:
         self._manager = manager
         self._core = manager.core
         self._deliver = deliver
         self.undecided: Callable[[bytes], bool] = lambda identifier: False
-        """Whether the directory may have a queue of this identifier for us and could not be asked; given by the
+        """Returns whether the directory may have a queue of this identifier for us and could not be asked; set by the
         membership of a domain."""
 
     def concerns(self, name: FormatName | None) -> bool:
-        """Whether messages for a queue that is not here have to wait. One that we send to ourselves is known to be
-        another host's."""
+        """Whether messages for a missing queue have to wait. A queue that we send to ourselves is known to be on
+        another host."""
         if not isinstance(name, PublicName) or not self.undecided(name.queue):
             return False
         outgoing = self._core.outgoing.get(str(name).lower())
         return outgoing is None or outgoing.destination_queue_manager in self._core.own_identifiers
 
     def keep(self, name: FormatName, messages: Sequence[StoredMessage]) -> int:
-        """Have messages wait; gives how many there was room for.
+        """Keep messages until the directory answers. Returns how many there was room for.
 
         Raises:
             NoRoomError: too many queues wait already.
@@ -75,7 +76,7 @@ class Unclaimed:
 
     @property
     def identifiers(self) -> list[bytes]:
-        """The queues that messages wait for."""
+        """The identifiers of the queues that messages wait for."""
         return [name.queue for name in map(self._name, self._core.outgoing.values()) if name is not None]
 
     def _name(self, queue: OutgoingQueue) -> PublicName | None:
@@ -85,7 +86,7 @@ class Unclaimed:
         return name if isinstance(name, PublicName) else None
 
     def settle(self, identifier: bytes) -> None:
-        """The directory has spoken, and the queue is here or will never be."""
+        """Deliver or refuse the messages for a queue, after the directory has answered."""
         queue = self._core.outgoing.get(f"public={guid_text(identifier)}".lower())
         if queue is None or self._name(queue) is None:
             return

@@ -1,1 +1,1 @@
-"""Everything that leaves: the next hop, the links to it, and the outgoing queues that drain into them."""
+"""Everything that leaves: the next hops, the links to them, and the drains of the outgoing queues."""

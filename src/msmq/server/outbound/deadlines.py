@@ -1,8 +1,8 @@
-"""When the messages of a queue expire, at eight bytes a message.
+"""The times when the messages of a queue expire, at eight bytes a message.
 
 Most messages of a queue live equally long, and thousands of them expire in the same second. So there is one array of
-lookup identifiers per second, and a heap of seconds. Messages that leave earlier are not looked for: they are passed
-over when their second comes, or forgotten together when they are the majority.
+lookup identifiers per second, and a heap of seconds. Messages that leave earlier stay in their array: they are skipped
+when their second comes, or removed together when they are the majority.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Expiries:
         return self._seconds[0] if self._seconds else None
 
     def add(self, second: int, lookup_id: int) -> bool:
-        """Remember a message; gives whether it comes before all others."""
+        """Add a message. Returns whether it expires before all others."""
         if self._count >= self._sweep_at:
             self._sweep()
         self._count += 1
@@ -51,14 +51,14 @@ class Expiries:
         return self._seconds[0] == second
 
     def pop_before(self, now_s: int) -> Iterator[int]:
-        """The messages whose last second is over; they are remembered no longer."""
+        """Remove and return the messages whose last second is over."""
         while self._seconds and self._seconds[0] < now_s:
             gone = self._when.pop(heapq.heappop(self._seconds))
             self._count -= len(gone)
             yield from gone
 
     def _sweep(self) -> None:
-        """Forget messages that are no more; the next time is when there are twice as many as were left."""
+        """Remove messages that are gone. The next sweep comes when there are twice as many as are left now."""
         kept = {second: self._positions.find(there).ids for second, there in self._when.items()}
         self._when = {second: there for second, there in kept.items() if there}
         self._seconds = sorted(self._when)

@@ -1,4 +1,4 @@
-"""One outgoing queue on its way out: what to send next, what is on its way, what is done.
+"""Draining one outgoing queue: what to send next, what is under way, what is done.
 
 A message that was chosen is locked in its queue until the peer has it: an express or recoverable one until its
 session acknowledges it, a transactional one until its OrderAck, and if its sender wants a FinalAck, until that. A
@@ -53,40 +53,40 @@ if TYPE_CHECKING:
 
 _LOCKED = PositionState.LOCKED
 _CHOSEN_BYTES = 256 << 10
-"""How much of a queue is looked at in one go."""
+"""How many bytes of a queue are looked at in one step."""
 _PLACED_AHEAD = 1_024
 _AHEAD_BYTES = 1 << 20
-"""How many messages get their places ahead of the window, once less than half as many have them."""
+"""How many messages get their places ahead of the window, when less than half as many have them."""
 _SENDING = frozenset(OutgoingState) - {OutgoingState.ON_HOLD, OutgoingState.LOCKED}
 _SLACK_BYTES = 8_192
 _RECORDS = 8
 
 
 class Drain:
-    """The messages of one outgoing queue and how far each of them has come."""
+    """The messages of one outgoing queue and the progress of each."""
 
     def __init__(self, outgoing: Outgoing, queue: OutgoingQueue, now_ms: int) -> None:
         self.outgoing = outgoing
         self.queue = queue
         self.link: Link | None = None
         self.connection: Connection | None = None
-        """Where its messages go at present."""
+        """The connection that its messages are sent over at present."""
         self.receivers = Receivers(queue.receiver)
-        """Who may tell what became of its transactional messages."""
+        """The hosts that may tell what became of its transactional messages."""
         self.parked: set[int] = set()
         """Messages that only wait for their FinalAck."""
         self.numbers: dict[int, int] = {}
-        """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
+        """TxSequenceNumber by lookup identifier, of the messages in the sequence."""
         self.durable_at = 0
-        """What has to be durable before the messages that were chosen last may leave, as a number of the store."""
+        """The mark of the store up to which everything must be durable before the messages chosen last may leave."""
         self._again: deque[Run] = deque()
-        """In the order of the numbers, what has its place and is to be sent (again). Some of it may be gone."""
+        """Messages with places that are to be sent (again), in the order of their numbers. Some may be gone."""
         self._eventful: set[int] = set()
-        """Messages on their way for which more is to be done on arrival than to forget them, or may be."""
+        """Messages under way that cannot simply be forgotten when they arrive, or possibly cannot."""
         self._available_at = self._appended
         self._expiries = Expiries(queue.positions)
         self._unwatched = array("Q")
-        """What came lately, and nobody has looked when it expires."""
+        """Messages that came lately and whose expiry has not been read yet."""
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
         self._own_guids = outgoing.core.own_identifiers
@@ -103,19 +103,19 @@ class Drain:
         return sender
 
     def close(self) -> None:
-        """The queue is no more; it was empty."""
+        """Release the sequence of a queue that is removed; it is empty."""
         self.outgoing.sequences.release(self._sender)
         self.outgoing.drain_of.pop(self._sender, None)
 
     def _is_ours(self, packet: UserMessage) -> bool:
-        """Whether this host sends a message; if not it passes it on, and sequence, journal and FinalAck are those of
-        its sender."""
+        """Whether this host is the sender of a message; otherwise the message is in transit, and sequence, journal and
+        FinalAck are those of its sender."""
         return packet.user.source_queue_manager in self._own_guids
 
     # After a restart
 
     def restore(self, values: list[tuple[int, int, list[int]]], now_ms: int) -> None:
-        """Find the messages again that wait here, and the places that some of them have."""
+        """Restore the messages that wait here, and the places that some of them have."""
         outgoing, positions = self.outgoing, self.queue.positions
         behind = START
         while len(waiting := outgoing.mailbox.look(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)):
@@ -142,7 +142,7 @@ class Drain:
 
     @property
     def may_send(self) -> bool:
-        """Whether the operator lets messages leave."""
+        """Whether the operator allows messages to leave."""
         return self.queue.state in _SENDING and self.outgoing.core.connection_active
 
     @property
@@ -154,7 +154,7 @@ class Drain:
         return self.outgoing.mailbox.load(self.queue, lookup_id)
 
     def take(self, most: int) -> list[Run]:
-        """Choose up to ``most`` messages to send, and no more bytes than one write should have. They may leave once
+        """Choose up to ``most`` messages to send, with no more bytes than one write should have. They may leave once
         ``durable_at`` is durable."""
         chosen, size = self._take_placed(most)
         count = sum(map(len, chosen))
@@ -177,7 +177,7 @@ class Drain:
         return chosen
 
     def _take_placed(self, most: int) -> tuple[list[Run], int]:
-        """What has its place already, and its size."""
+        """Choose messages that have their places already. Returns them and their size."""
         chosen: list[Run] = []
         count = size = 0
         while self._again and count < most and size < _CHOSEN_BYTES:
@@ -199,7 +199,7 @@ class Drain:
         return 0 if entry is None else entry.size
 
     def left_of(self, run: Run) -> list[Run]:
-        """What of a run is still to be sent."""
+        """The parts of a run that are still to be sent."""
         if run.number:
             wanted = self._sender.standing(run.number, run.lookup_ids)
         else:
@@ -208,8 +208,8 @@ class Drain:
         return list(run.parts(wanted)) if 0 in wanted else [run]
 
     def _look_ahead(self) -> None:
-        """Give places to what follows, so that they are durable when the window has come so far, and one write serves
-        several windows."""
+        """Give places to the following messages, so that they are durable before the window reaches them, and one
+        write serves several windows."""
         count, size = sum(map(len, self._again)), 0
         if 2 * count > _PLACED_AHEAD:
             return
@@ -226,8 +226,8 @@ class Drain:
         self.outgoing.commit.request()
 
     def _choose(self, found: Found, *, only_placed: bool = False) -> tuple[list[Run], bool]:
-        """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
-        of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
+        """Lock messages to be sent, and store the places of transactional ones. Returns whether these are all of them.
+        It ends early if there is no place to give, and at a message that can neither be sent nor given up, because
         nothing behind it may overtake it; with ``only_placed`` also at one that gets no place."""
         chosen: list[Run] = []
         placed: list[Run] = []
@@ -259,13 +259,13 @@ class Drain:
         return chosen, whole
 
     def _prepare(self, run: Run, kind: int) -> bool | None:
-        """Whether a message that is late or to be encrypted can be sent; None when it was given up."""
+        """Whether a message that is late or to be encrypted can be sent; None if it was given up."""
         (lookup_id,) = run.lookup_ids
         message = self.load(lookup_id)
         if kind & LATE:
             return None if self.expire(lookup_id, message) else False
         if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
-            return False  # the keys come later, and nothing overtakes it
+            return False  # the keys come later, and nothing may overtake it
         sealed = self._sealed(lookup_id, message)
         if sealed is None:
             return None if self.queue.positions.get(lookup_id) is None else False
@@ -273,8 +273,8 @@ class Drain:
         return True
 
     def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
-        """The bytes of a message with its body encrypted; None if that fails, and then the message is given up, unless
-        it may have arrived already."""
+        """The bytes of a message with its body encrypted; None if that fails. Then the message is given up, unless it
+        may have arrived already."""
         try:
             return self.outgoing.manager.credentials.seal(message.packet)
         except MQError as error:
@@ -285,8 +285,8 @@ class Drain:
             return None
 
     def _room_for_places(self, most: int) -> bool:
-        """Whether places can be written, behind the name of who gets the messages; on a full disk transactional
-        messages wait."""
+        """Whether places can be stored, after the receiver of the messages; on a full disk transactional messages
+        wait."""
         try:
             if self.queue.receiver != self.receivers.last:
                 self.outgoing.manager.queues.change(self.queue, receiver=self.receivers.last)
@@ -296,8 +296,8 @@ class Drain:
         return True
 
     def _place(self, run: Run, reserved: int) -> Run:
-        """Give messages their places; gives those of them for which there were any. For ``reserved`` messages room is
-        made first."""
+        """Give messages their places, and return those for which there were any. With ``reserved``, room for that many
+        is reserved first."""
         room = self._sender.room
         if not room or (reserved and not self._room_for_places(reserved)):
             return run.part(0, 0)
@@ -312,7 +312,7 @@ class Drain:
         return run
 
     def _write_places(self, placed: list[Run]) -> None:
-        """Make the places durable that messages were given one after the other."""
+        """Store consecutive places of messages."""
         lookup_ids = [lookup_id for run in placed for lookup_id in run.lookup_ids]
         if not lookup_ids:
             return
@@ -323,7 +323,7 @@ class Drain:
         self._changed = True
 
     def put_back(self, run: Run) -> None:
-        """Chosen messages could not be sent after all."""
+        """Return chosen messages that could not be sent."""
         if run.number:
             for left in self.left_of(run):
                 self._send_again(zip(left.numbers, left.lookup_ids, strict=True))
@@ -332,14 +332,14 @@ class Drain:
                 self.returned(lookup_id)
 
     def _send_again(self, places: Iterable[tuple[int, int]]) -> None:
-        """Send messages that have their places, given as (number, lookup identifier), before all that come later."""
+        """Queue messages with places, given as (number, lookup identifier), to be sent before all later ones."""
         merged = dict(places)
         for run in self._again:
             merged.update(zip(run.numbers, run.lookup_ids, strict=True))
         self._again = deque(runs_of(self, sorted(merged.items()), self._appended))
 
     def with_packets(self, run: Run) -> list[Run]:
-        """The same messages with their packets, except those that could not be encrypted."""
+        """The messages of a run with their packets, except those that could not be encrypted."""
         if run.packets is not None:
             return [run]
         packets = []
@@ -351,14 +351,14 @@ class Drain:
         return [run] if all(packets) else list(run.parts(packets))
 
     def packets(self, run: Run) -> tuple[list[bytes], bytearray | None]:
-        """The packets of a run, and if they have places, as they are to travel now, one behind the other."""
+        """The packets of a run, and, if they have places, the bytes to send, joined."""
         assert run.packets is not None
         if not run.number:
             return run.packets, None
         return run.packets, placed_run(run.packets, self._sender.place(run.number))
 
     def sent(self, run: Run, count: int, now_ms: int) -> None:
-        """So many messages of a run were sent."""
+        """Note that some messages of a run were sent."""
         if run.number and count:
             self._sender.sent_run(run.number, count, now_ms)
             self._changed = True
@@ -366,7 +366,7 @@ class Drain:
     # What becomes of them
 
     def acknowledged(self, runs: list[Run]) -> None:
-        """The next hop has these messages."""
+        """Note that the next hop has these messages."""
         done: list[int] = []
         numbers: list[range] = []
         for run in together(runs):
@@ -379,7 +379,7 @@ class Drain:
         self._delivered(done)
 
     def release(self, released: Released[int]) -> None:
-        """An OrderAck has come."""
+        """Process an OrderAck."""
         self._release(released)
         self._changed = True
 
@@ -392,17 +392,17 @@ class Drain:
             self.numbers.pop(lookup_id, None)
             self.parked.add(lookup_id)
         if done:
-            self.outgoing.deletions += 1  # one of them may be about to be sent once more
+            self.outgoing.deletions += 1  # one of them may be about to be sent again
         self._delivered(done)
 
     def _forget(self, lookup_ids: list[int]) -> None:
-        """Messages are where they belong, and that is all."""
+        """Remove delivered messages that need nothing else."""
         if lookup_ids:
             self.outgoing.mailbox.remove(self.queue, lookup_ids, MessageClass.NORMAL, quiet=True)
             self._places.done_all(lookup_ids)
 
     def _delivered(self, lookup_ids: list[int]) -> None:
-        """Messages are where they belong; a transactional one is journaled by its FinalAck only."""
+        """Remove delivered messages; a transactional one is journaled only with its FinalAck."""
         eventful = self._eventful.intersection(lookup_ids) if self._eventful else None
         if eventful:
             self._eventful -= eventful
@@ -428,7 +428,7 @@ class Drain:
         self.outgoing.sending.move_to_system_queue(self.queue, lookup_ids, journal)
 
     def settle(self, endings: Sequence[Ending]) -> None:
-        """FinalAcks have decided."""
+        """Process the results of FinalAcks."""
         ids = [ending.lookup_id for ending in endings]
         self.parked.difference_update(ids)
         self._eventful.difference_update(ids)
@@ -456,7 +456,7 @@ class Drain:
         self._changed = True
 
     def returned(self, lookup_id: int) -> None:
-        """A message without a transaction comes back from a session that closed."""
+        """Return a message without a transaction from a session that has closed."""
         self._eventful.discard(lookup_id)
         entry = self.queue.positions.get(lookup_id)
         if entry is None:
@@ -467,7 +467,7 @@ class Drain:
             self.queue.positions.set_state(lookup_id, PositionState.AVAILABLE)
 
     def session_lost(self) -> None:
-        """The connection is gone: everything that has a place goes again over the next one."""
+        """Note that the connection is gone: all messages with places are sent again over the next one."""
         self.connection = None
         released, again = self._sender.session_lost()
         self._release(released)
@@ -476,7 +476,7 @@ class Drain:
         self._changed = True
 
     def gone(self, lookup_id: int, message: StoredMessage) -> None:
-        """The message was deleted by someone else."""
+        """Forget a message that somebody else has deleted."""
         number = self.numbers.pop(lookup_id, None)
         if number is not None:
             self._sender.remove(number)
@@ -493,11 +493,11 @@ class Drain:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the Transactional Ack Wait Timer goes off."""
+        """The time of the Transactional Ack Wait Timer."""
         return self._sender.deadline_ms
 
     def handle_timer(self, now_ms: int) -> bool:
-        """Whether messages have to be sent again because no OrderAck came."""
+        """Process the timer. Returns whether messages have to be sent again because no OrderAck came."""
         resent = self._sender.handle_timer(now_ms)
         if not resent:
             return False
@@ -506,13 +506,13 @@ class Drain:
         return True
 
     def arrived(self, lookup_ids: Sequence[int]) -> None:
-        """Messages are ready to be sent. Most have left before anybody need know when they expire."""
+        """Note messages that are ready to be sent. Most leave before their expiry matters, so it is not read yet."""
         self._available_at = self._appended
         self._changed = True
         self._unwatched.extend(lookup_ids)
 
     def watch(self, most: int) -> bool:
-        """Remember when messages expire that came lately and are still there; gives whether there are more of them."""
+        """Read the expiry of messages that came lately and are still there. Returns whether there are more of them."""
         lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
         found = self.outgoing.mailbox.read(self.queue, self.queue.positions.find(lately), ours=False)
         for lookup_id, packet in zip(found.ids, found.packets, strict=True):
@@ -523,18 +523,18 @@ class Drain:
         ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
         self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
-        # A transactional message that passes through is refused by its receiver, who ends it.
+        # A transactional message in transit is refused by its receiver, which ends it.
         if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
             self._expiries.add(sent_time + limit_s, lookup_id)
 
     @property
     def next_expiry_s(self) -> int | None:
-        """The second after which a message is late."""
+        """The second after which the next message is late."""
         return self._expiries.first
 
     def expire_late(self, now_s: int) -> None:
-        """Give up what is late. What is on its way at this moment is left to its session, and a transactional message
-        that may have left is not given up at all: it may have arrived, and its OrderAck or FinalAck will tell."""
+        """Give up late messages. A message that is being sent is left to its session, and a transactional message that
+        may have left is not given up: it may have arrived, and its OrderAck or FinalAck will tell."""
         for lookup_id in self._expiries.pop_before(now_s):
             entry = self.queue.positions.get(lookup_id)
             if entry is None or lookup_id in self.parked:
@@ -552,17 +552,17 @@ class Drain:
                 self._expiries.add(now_s + 1, lookup_id)
 
     def expire(self, lookup_id: int, message: StoredMessage) -> bool:
-        """The message did not make it in time (MS-MQQB 3.1.7.1.2)."""
+        """Give up a message that did not reach its queue in time (MS-MQQB 3.1.7.1.2)."""
         return self.give_up(lookup_id, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
     def give_up(
         self, lookup_id: int, message: StoredMessage, fate: MessageClass | SenderMessageClass
     ) -> bool:
-        """The message will not be sent: who asked is told, and it may be kept. False when the disk has not even room
-        for that; then nothing has changed."""
+        """Give up a message: tell the sender if asked, and keep the message if wanted. Returns False if the disk has
+        no room even for that; then nothing has changed."""
         packet = message.packet
         try:
-            # One event: who is told of the end of a message is not told again.
+            # One event, so that nobody is told twice of the end of a message.
             event = self.outgoing.core.event(2 * message.size + _SLACK_BYTES, _RECORDS, freeing=True)
         except MessageStorageFailedError:
             return False
@@ -587,8 +587,8 @@ class Drain:
     # What management shows
 
     def refresh(self) -> None:
-        """Bring OutgoingTransferInfo up to date, if anything has changed. It looks at every message of the
-        sequence, so it is done now and then and not with each of them."""
+        """Update OutgoingTransferInfo if anything has changed. It looks at every message of the sequence, so it is
+        done periodically and not for each change."""
         if not self._changed:
             return
         self._changed = False

@@ -1,7 +1,7 @@
-"""Outgoing queues that no application asked for: they go when they have been empty for a while.
+"""Removing outgoing queues that no application asked for, when they have been empty for a while.
 
-Whoever can reach this host can have it make outgoing queues, by naming administration queues of any host. So there is
-a limit to them (:mod:`msmq.manager.queues.outgoing_queues`), and this is how they disappear again.
+Whoever can reach this host can cause it to create outgoing queues, by naming administration queues of any host. So
+their number is limited (:mod:`msmq.manager.queues.outgoing_queues`), and unused ones are removed here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Incidental:
-    """Looks after them, now and then."""
+    """Removes unused incidental queues periodically."""
 
     def __init__(self, queues: Queues, outgoing: Outgoing, idle_s: int) -> None:
         self._queues = queues
@@ -27,7 +27,7 @@ class Incidental:
         queues.outgoing.make_room = self.make_room
 
     def keep_house(self, now_s: int) -> None:
-        """Take away what has been empty for long enough, and say so if there were too many."""
+        """Remove queues that have been empty for long enough, and log if there were too many."""
         kept: dict[int, int] = {}
         for queue in self._queues.outgoing.incidental:
             if queue.active:
@@ -39,7 +39,7 @@ class Incidental:
         self._report()
 
     def make_room(self) -> None:
-        """There are too many: take away all that are empty."""
+        """Remove all empty queues, because there are too many."""
         for queue in self._queues.outgoing.incidental:
             self._outgoing.discard(queue)
 

@@ -4,9 +4,9 @@ All outgoing queues with the same host share a link. It resolves the host, pings
 opens a session, and fills its window from its queues in turn. When the session closes and messages still wait, it
 tries again after a while, with the next address of the host; it resolves anew when all were tried.
 
-A session that the host opened to us serves as well: then there is nothing to connect. A queue manager that is known
-by its identifier is reached as the directory and routing say (:mod:`msmq.server.outbound.next_hop`), perhaps by way of
-others, over whatever session leads to one of them; without a directory only over one that it opens itself.
+A session that the host has opened to us can be used as well. A queue manager that is known by its identifier is
+reached as the directory and routing tell (:mod:`msmq.server.outbound.next_hop`), perhaps through other hosts, over any
+session with one of them; without a directory only over one that it opens itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FAILURES = {
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a link needs of the daemon. The configuration may be exchanged for another one."""
+    """The parts of the daemon that a link needs. The configuration may be replaced."""
 
     config: Config
     session_config: SessionConfig
@@ -65,7 +65,7 @@ class Surroundings:
 
 
 class Link:
-    """The way to one host. ``key`` is its name or address, or says what queue manager it is."""
+    """The way to one host. ``key`` is its name or address, or identifies the queue manager."""
 
     def __init__(self, outgoing: Outgoing, surroundings: Surroundings, key: Destination) -> None:
         self.drains: list[Drain] = []
@@ -86,7 +86,7 @@ class Link:
 
     @property
     def routed(self) -> bool:
-        """Whether messages may go by way of others."""
+        """Whether messages may go through other hosts."""
         return not isinstance(self._key, str)
 
     @property
@@ -96,7 +96,7 @@ class Link:
 
     @property
     def open_connection(self) -> Connection | None:
-        """The connection this link has opened, while it stands."""
+        """The connection that this link has opened, if it is open."""
         connection = self._connection
         return connection if connection is not None and connection.is_open else None
 
@@ -115,7 +115,7 @@ class Link:
     # Sending
 
     def leads_to(self, connection: Connection) -> bool:
-        """Whether messages of this link may go over a connection that is there anyway."""
+        """Whether messages of this link may use an existing connection."""
         if not connection.is_open:
             return False
         if isinstance(self._key, str):
@@ -130,10 +130,10 @@ class Link:
         return next(filter(self.leads_to, chain(self._around.accepted(), others)), None)
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Send, or begin to connect, if there is something to send."""
         if self._stopped or not self._waiting:
             return
-        # What goes over another session that leads there stays with it, or it would be sent out of order.
+        # Messages that go over another session stay with it, or they would be sent out of order.
         carriers = dict.fromkeys(drain.connection for drain in self.drains if drain.connection is not None)
         connection = self._usable()
         if connection is not None or carriers:
@@ -147,7 +147,7 @@ class Link:
             self._connect(retry=False)
 
     def _pump(self, connection: Connection) -> None:
-        """Fill the window; what was chosen leaves when it is durable."""
+        """Fill the window; chosen messages leave when they are durable."""
         chosen: list[Run] = []
         count = 0
         served: list[Drain] = []
@@ -172,12 +172,12 @@ class Link:
             connection.promised += count
             ship = partial(self._ship, connection, chosen, count, self._outgoing.deletions)
             mark = max(drain.durable_at for drain in served)
-            for drain in served:  # what it sends next must not overtake this
+            for drain in served:  # messages that it chooses next must not overtake these
                 drain.durable_at = mark
             self._outgoing.commit.when_durable(ship, mark)
 
     def _ship(self, connection: Connection, chosen: list[Run], count: int, deletions: int) -> None:
-        """Hand what was chosen to the session, except what was deleted since."""
+        """Give chosen messages to the session, except those that were deleted since."""
         connection.promised -= count
         if deletions != self._outgoing.deletions:
             chosen = [left for run in chosen for left in run.drain.left_of(run)]
@@ -190,7 +190,7 @@ class Link:
             for part in run.drain.with_packets(run):
                 packets, joined = run.drain.packets(part)
                 sent = connection.session.send_run(part, packets, part.express, now, joined)
-                part.packets = None  # there may be very many messages that wait for their acknowledgment
+                part.packets = None  # very many messages may wait for their acknowledgment
                 run.drain.sent(part, sent, now)
                 if self._around.tracing is not None:
                     for packet in packets[:sent]:
@@ -215,7 +215,7 @@ class Link:
                 self._hops = await self._resolve()
             self._hop = self._hops.pop(0)
             if self.routed and self._outgoing.opening.setdefault(self._hop.queue_manager, self) is not self:
-                self._hops.insert(0, self._hop)  # the session that another link opens there will serve
+                self._hops.insert(0, self._hop)  # the session that another link opens there will be used
                 self._retry_later()
                 return
             pinged = self._around.config.ping_before_connecting and not retry
@@ -294,7 +294,7 @@ class Link:
                 self._opened = True
                 self._no_longer_opening()
                 if self.routed:
-                    self._hops.clear()  # the best way is tried first the next time
+                    self._hops.clear()  # the best route is tried first the next time
                 self._set_state(OutgoingState.CONNECTED)
                 self._note(ConnectionStatus.ESTABLISHED)
                 self._outgoing.wake(self)
@@ -314,7 +314,7 @@ class Link:
             self._retry_later()
 
     def _lost(self, connection: Connection) -> None:
-        """The transport is gone too; unless another one is wanted, that is the end of it."""
+        """Note that the transport is gone too; if no other one is wanted, the queue is disconnected."""
         for drain in self.drains:
             if drain.queue.state is OutgoingState.DISCONNECTING:
                 drain.queue.state = OutgoingState.DISCONNECTED
@@ -344,7 +344,7 @@ class Link:
     # What management shows
 
     def carrier_lost(self, drain: Drain, connection: Connection) -> None:
-        """A session that messages went over is gone, perhaps one that somebody else had opened."""
+        """Note that a session that messages went over is gone, perhaps one that another host had opened."""
         if connection is not self._connection and drain.queue.state is OutgoingState.CONNECTED:
             self._set_state(OutgoingState.INACTIVE, [drain])
 

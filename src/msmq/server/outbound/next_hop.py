@@ -1,8 +1,8 @@
 """From the name of a queue to the addresses of the next hop (MS-MQQB 3.1.5.2.1, 3.1.7.4, 3.1.7.5).
 
-A direct name says its host, which the resolver knows. Every other name leads to a queue manager that is known by its
-identifier: the directory tells where, and routing (MS-MQBR) by way of whom. What the directory said is kept for a
-while, and longer when it cannot be reached.
+A direct name contains its host, which the resolver knows. Every other name leads to a queue manager that is known by
+its identifier: the directory tells its address, and routing (MS-MQBR) the hosts on the way. Answers of the directory
+are kept for a while, and longer while it cannot be reached.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from msmq.wire.names import (
 from msmq.wire.names.direct import HTTP_DEFAULT_PORT
 
 Resolve = Callable[[str], Awaitable[list[str]]]
-"""From the name of a host to its addresses; a name without any is an OSError."""
+"""Returns the addresses of a host by name; raises OSError if there are none."""
 Ask = Callable[[Callable[[], list[QueueManagerRecord]]], Awaitable[list[QueueManagerRecord]]]
 Destination = str | bytes | PublicName | ConnectorName
-"""A host, a queue manager, or a queue whose queue manager the directory knows."""
+"""A host, a queue manager, or a queue whose queue manager is in the directory."""
 
 _RECENT_S: Final = 5
 _MOST_UNKNOWN: Final = 10_000
@@ -62,7 +62,7 @@ async def resolve(host: str) -> list[str]:
 
 
 def resolve_with(known: Mapping[str, list[str]], otherwise: Resolve) -> Resolve:
-    """Look into a table first: addresses by host name in lower case."""
+    """Look up addresses in a table by host name in lower case, and otherwise with ``otherwise``."""
 
     async def look_up(host: str) -> list[str]:
         found = known.get(host.lower())
@@ -76,11 +76,11 @@ async def _at_once(call: Callable[[], list[QueueManagerRecord]]) -> list[QueueMa
 
 
 class NoWayError(Exception):
-    """Nobody says how to get there: the directory cannot be reached, or knows no way."""
+    """The next hop is unknown: the directory cannot be reached, or has no route."""
 
 
 class Hop(NamedTuple):
-    """NextHop (3.1.1.3.1.3). A host of a direct name is not known by its identifier."""
+    """NextHop (3.1.1.3.1.3). The host of a direct name has no identifier."""
 
     address: str
     host_name: str = ""
@@ -88,7 +88,7 @@ class Hop(NamedTuple):
 
 
 def check_way(name: FormatName) -> None:
-    """Refuse to open what the binary protocol cannot deliver to."""
+    """Refuse names that the binary protocol cannot deliver to."""
     if isinstance(name, MulticastName):
         raise UnsupportedFormatnameOperationError(
             f"{name}: messages are not multicast here; name the queues in one text, with commas between: "
@@ -112,18 +112,18 @@ def check_way(name: FormatName) -> None:
 
 
 class Addressing:
-    """Where messages go next."""
+    """Finds the next hops of messages."""
 
     def __init__(self, core: Core, directory: DirectoryEvents, resolve: Resolve, refresh_s: int) -> None:
         self._core = core
         self._directory = directory
         self._resolve = resolve
         self._refresh_s = refresh_s
-        # Hosts spread over the servers of a site by their own GUID: each always prefers the same one.
+        # Hosts spread over the servers of a site by their GUIDs: each always prefers the same server.
         self._choice = int.from_bytes(core.record.identifier[:4], "little")
         self._machines: dict[bytes, QueueManagerRecord] = {}
         self._unknown: dict[bytes, int] = {}
-        """When the directory said that it knows no such queue manager."""
+        """When the directory told that it has no such queue manager."""
         self._carriers: dict[Destination, tuple[int, frozenset[bytes]]] = {}
         self._hosts: dict[str, bytes] = {}
         self._routers: list[QueueManagerRecord] = []
@@ -131,18 +131,18 @@ class Addressing:
         self._read_at: int | None = None
         self._tried_at: int | None = None
         self.ask: Ask = _at_once
-        """Waits for a directory that does not answer at once."""
+        """Waits for an answer of the directory."""
 
     @property
     def has_directory(self) -> bool:
         return self._directory.exists
 
     def _within(self, seconds: int, then_s: int | None) -> bool:
-        """Whether a moment is at most so long ago. A clock that was set back does not make it last."""
+        """Whether a time is at most this long ago. After the clock was set back it is not."""
         return then_s is not None and 0 <= self._core.now_s - then_s < seconds
 
     def forget(self) -> None:
-        """The directory says something else than before."""
+        """Forget everything, because the directory has changed."""
         self._read_at = self._tried_at = None
         self._unknown.clear()
         self._carriers.clear()
@@ -150,7 +150,7 @@ class Addressing:
     # What the directory says
 
     def machine(self, guid: bytes) -> QueueManagerRecord | None:
-        """A queue manager; None when the directory knows none by this identifier.
+        """A queue manager; None if the directory has none with this identifier.
 
         Raises:
             NoWayError: the directory cannot be asked and nothing is remembered.
@@ -178,7 +178,7 @@ class Addressing:
         return found
 
     def _forget_old(self) -> None:
-        """The QueueManager Query Timer (MS-MQBR 3.1.2.1): read everything again, if the directory lets us."""
+        """The QueueManager Query Timer (MS-MQBR 3.1.2.1): read everything again, if the directory can be asked."""
         if self._within(self._refresh_s, self._read_at) or self._within(_RECENT_S, self._tried_at):
             return
         now_s = self._core.now_s
@@ -213,7 +213,7 @@ class Addressing:
         name.
 
         Raises:
-            NoWayError: the directory does not say.
+            NoWayError: the directory does not tell.
         """
         if isinstance(key, str):
             return NULL_GUID
@@ -235,10 +235,10 @@ class Addressing:
     # Routing
 
     def next_hops(self, guid: bytes) -> list[QueueManagerRecord]:
-        """Get Next Hops (3.1.7.5): who may take messages for a queue manager, best ones first.
+        """Get Next Hops (3.1.7.5): the hosts to send messages for a queue manager to, best ones first.
 
         Raises:
-            NoWayError: there is nobody, or the directory cannot be asked.
+            NoWayError: there is none, or the directory cannot be asked.
         """
         record = self._core.record
         there = self.machine(guid)
@@ -260,8 +260,8 @@ class Addressing:
             return False
 
     def carriers(self, key: Destination) -> frozenset[bytes]:
-        """Queue managers whose sessions serve as well as a new one: the destination itself, and where there is no
-        direct way, those that come next."""
+        """Queue managers whose sessions can be used instead of a new one: the destination itself, and, if it is not a
+        direct neighbour, the next hops."""
         read_at, found = self._carriers.get(key, (None, frozenset[bytes]()))
         if not self._within(_RECENT_S, read_at):
             found = self._work_out_carriers(key)
@@ -280,9 +280,10 @@ class Addressing:
         return frozenset({guid}) if guid in hops else frozenset({guid, *hops})
 
     def answers_for(self, key: Destination, neighbour: bytes, source: bytes) -> bool:
-        """Whether the session of a queue manager may bring what another one says about messages for a destination:
-        that is the destination itself, or a routing server that brings what the destination or another routing server
-        has written. As long as the directory has not told who routes, whoever brings it may."""
+        """Whether the session of a neighbour may bring acknowledgments that ``source`` wrote for messages to a
+        destination. It may if the neighbour is the destination, or a routing server that brings what the destination
+        or another routing server wrote. As long as the routing servers are unknown, any neighbour may bring what the
+        destination wrote."""
         try:
             guid = self.destination(key)
         except NoWayError:
@@ -298,10 +299,10 @@ class Addressing:
     # Addresses
 
     async def hops(self, key: Destination) -> list[Hop]:
-        """Resolve Host Address (3.1.5.2.1): where to connect to, best ones first.
+        """Resolve Host Address (3.1.5.2.1): the addresses to connect to, best ones first.
 
         Raises:
-            NoWayError: nobody says by way of whom.
+            NoWayError: there is no known route.
             OSError: none of the hosts has an address.
         """
         if isinstance(key, str):
@@ -309,7 +310,7 @@ class Addressing:
         found: list[Hop] = []
         failure: OSError | None = None
         if self._read_at is None:
-            self._tried_at = -_RECENT_S  # who can wait for the directory asks it
+            self._tried_at = -_RECENT_S  # this caller can wait for the directory, so ask it
         for machine in await self.ask(lambda: self.next_hops(self.destination(key))):
             name = machine.qualified_computer_name or machine.computer_name
             try:
@@ -330,7 +331,7 @@ class Addressing:
 
 
 def destination_of(name: FormatName, queue_manager: bytes = NULL_GUID) -> Destination | None:
-    """What to ask :class:`Addressing` for a queue; ``queue_manager`` is whose it is, if that is known already."""
+    """The argument for :class:`Addressing` for a queue; ``queue_manager`` is its queue manager, if known."""
     if isinstance(name, DirectName) and name.protocol in (Protocol.OS, Protocol.TCP):
         return name.host.lower()
     if isinstance(name, PrivateName):

@@ -1,7 +1,7 @@
 """Everything that leaves: the drains of all outgoing queues, their links, their sequences (MS-MQQB 3.1.7.1).
 
-The queue manager says when a message is ready in an outgoing queue; the link of that queue's destination is woken
-and takes it. What peers say about messages comes back here by its token, its sequence or its identifier.
+When a message is ready in an outgoing queue, the link of the queue's destination is woken and sends it.
+Acknowledgments of peers come back here, by token, by sequence or by identifier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _HISTORY = 32
 _CLOCK_JUMP_MS = 1_000
 _UNWATCHED_MS = 1_000
-"""When it is time to look at messages that have not left: a time limit is a second at least."""
+"""The time after which the expiry of messages that have not left is read: time limits are at least a second."""
 _WATCH_PAUSE_MS = 5
 _WATCHED_AT_ONCE = 1_024
 _NO_WAY = {
@@ -78,29 +78,29 @@ class Outgoing(Subscriber):
         self.drains: dict[int, Drain] = {}
         self.links: dict[Destination, Link] = {}
         self.opening: dict[bytes, Link] = {}
-        """Who is opening a session to a queue manager, for all that go by way of it."""
-        # Sets that keep their order, so that what happens can be made to happen again.
+        """The link that is opening a session to a queue manager, for all links that go through it."""
+        # Sets that keep their order, so that runs can be reproduced.
         self._carried: dict[Connection, dict[Drain, None]] = {}
         self._starving: dict[Connection, dict[Link, None]] = {}
         self._woken: dict[Link, None] = {}
         self.stalled: dict[Drain, None] = {}
-        """Drains that wait for something that nobody announces, such as room on the disk."""
+        """Drains that wait for something nobody announces, such as room on the disk."""
         self._followed_epoch_ms = self.epoch_ms
         self._alarm = Alarm(self._timer_expired)
         self._unwatched: dict[Drain, None] = {}
-        """Drains with messages of which it is not known yet when they expire."""
+        """Drains with messages whose expiry has not been read yet."""
         self._watching = Alarm(self._watch_some)
         self._stored = stored_places(values)
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
-        """Whether a message can be encrypted by now; else something is called when it can."""
+        """Returns whether a message can be encrypted now, and otherwise calls back when it can."""
         self._complaints = Complaints(_log, "an acknowledgment is not believed")
         self.attempts: Counter[ConnectionStatus] = Counter()
-        """How attempts to open sessions went."""
+        """The number of attempts to open sessions, by result."""
         self.deletions = 0
-        """Rises whenever a message leaves an outgoing queue by another door than its drain's."""
+        """Rises whenever a message leaves an outgoing queue other than through its drain."""
 
     def start(self) -> None:
-        """Go on with what was waiting when the queue manager stopped."""
+        """Continue sending what was waiting at the last stop."""
         for queue in list(self.core.outgoing.values()):
             if len(queue.positions) and _is_ours(queue):
                 drain = self._drain(queue)
@@ -112,7 +112,7 @@ class Outgoing(Subscriber):
         for link in self.links.values():
             link.stop()
 
-    # What the queue manager says
+    # Calls of the queue manager
 
     only_outgoing = True
 
@@ -145,7 +145,7 @@ class Outgoing(Subscriber):
             if active:
                 self._wake(drain)
 
-    # Ways
+    # Drains and links
 
     def _drain(self, queue: OutgoingQueue) -> Drain:
         drain = self.drains.get(queue.number)
@@ -157,7 +157,7 @@ class Outgoing(Subscriber):
         return drain
 
     def _link(self, drain: Drain) -> Link | None:
-        """The way to the host of a queue; None, and an entry in the history, where there is none."""
+        """The link to the host of a queue; None, with an entry in the history, if there is none."""
         name = _destination(drain.queue)
         key = destination_of(name, drain.queue.destination_queue_manager)
         if key is None or key in self.core.own_identifiers:
@@ -171,7 +171,7 @@ class Outgoing(Subscriber):
         return link
 
     def discard(self, queue: OutgoingQueue) -> bool:
-        """Take away an outgoing queue that nobody needs; whether that was so."""
+        """Remove an outgoing queue that nobody needs. Returns whether it was removed."""
         if not self.manager.queues.outgoing.discard(queue):
             return False
         drain = self.drains.pop(queue.number, None)
@@ -198,7 +198,7 @@ class Outgoing(Subscriber):
     def note(
         self, queue: OutgoingQueue, status: ConnectionStatus, error: int = 0, addresses: tuple[str, ...] = ()
     ) -> None:
-        """Append to ConnectionHistory; the oldest entry makes room."""
+        """Append to ConnectionHistory, dropping the oldest entry if it is full."""
         queue.connection_history.append(ConnectionHistoryEntry(status, self.core.now_s, error, addresses))
         del queue.connection_history[:-_HISTORY]
 
@@ -207,7 +207,7 @@ class Outgoing(Subscriber):
             self.wake(drain.link)
 
     def wake_everything(self) -> None:
-        """Whatever was missing may be there now."""
+        """Wake all links, because what was missing may be there now."""
         for link in self.links.values():
             self.wake(link)
 
@@ -217,7 +217,7 @@ class Outgoing(Subscriber):
         self.watch(drain)
 
     def wake(self, link: Link) -> None:
-        """Let a link look what there is to send, together with everything else of this turn of the loop."""
+        """Wake a link, together with others, at the end of this turn of the loop."""
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._wake_all)
         self._woken[link] = None
@@ -230,12 +230,12 @@ class Outgoing(Subscriber):
     # Connections
 
     def carries(self, connection: Connection, drain: Drain) -> None:
-        """Messages of a queue go over this connection from now on."""
+        """Note that messages of a queue go over this connection from now on."""
         drain.connection = connection
         self._carried.setdefault(connection, {})[drain] = None
 
     def starves(self, connection: Connection, link: Link) -> None:
-        """A link found no room on a connection, which others may fill and which may not be its own."""
+        """Note that a link found no room on a connection, which may be shared with others."""
         self._starving.setdefault(connection, {})[link] = None
 
     def _feed(self, connection: Connection) -> None:
@@ -253,7 +253,7 @@ class Outgoing(Subscriber):
         self._feed(connection)
 
     def acknowledged(self, connection: Connection, runs: list[Run | None]) -> None:
-        """The peer has counted or stored these messages."""
+        """Process acknowledgments: the peer has received or stored these messages."""
         of: dict[Drain, list[Run]] = {}
         for run in runs:
             if run is not None:
@@ -275,7 +275,7 @@ class Outgoing(Subscriber):
         self._feed(connection)
         self.commit.request()
 
-    # What peers say about transactional messages
+    # Acknowledgments of transactional messages
 
     def order_ack(self, body: OrderAckBody, voice: Voice) -> None:
         owner = self.sequences.owner(body.tx_sequence_id)
@@ -289,7 +289,7 @@ class Outgoing(Subscriber):
             self._wake(drain)
 
     def final_acks_heard(self, heard: Iterable[tuple[FinalAckBody, int, Voice]]) -> None:
-        """FinalAcks of one read: what each says, its class, and who says so."""
+        """Process the FinalAcks of one read: what each says, its class, and where it comes from."""
         settled: dict[Drain, list[Ending]] = {}
         believes = cache(self._believes)
         for body, message_class, voice in heard:
@@ -302,7 +302,7 @@ class Outgoing(Subscriber):
                     ending = Ending(lookup_id, found.fate, found.parked, message_class)
                     settled.setdefault(drain, []).append(ending)
             elif message_class != MessageClass.ACK_RECEIVE and body.source_guid in self.core.own_identifiers:
-                # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
+                # A host on the way refused a message that asked for no FinalAck: no OrderAck will ever come for it.
                 refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
                 if refused is not None:
                     sender, lookup_id = refused
@@ -323,7 +323,7 @@ class Outgoing(Subscriber):
         return False
 
     def write_last_sequence(self) -> None:
-        """With the first message of a sequence, its identifier is used up for ever."""
+        """Store the identifier of a sequence with its first message, so that it is never used again."""
         if self.sequences.last_id != self._last_written:
             self._last_written = self.sequences.last_id
             self.core.ledger.put_value(LAST_SEQUENCE, self._last_written)
@@ -342,14 +342,14 @@ class Outgoing(Subscriber):
             self._wake(drain)
 
     def follow_clock(self) -> None:
-        """Messages expire by the time of day; when that has jumped, the alarm is at the wrong time."""
+        """Set the alarm again after the time of day has jumped, because messages expire by it."""
         epoch_ms = self.epoch_ms
         if abs(epoch_ms - self._followed_epoch_ms) > _CLOCK_JUMP_MS:
             self._followed_epoch_ms = epoch_ms
             self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
 
     def _watch_some(self) -> None:
-        """Look when messages expire that have not left at once; with very many, not all in one go."""
+        """Read the expiry of messages that have not left at once; very many in several steps."""
         drains, self._unwatched = self._unwatched, {}
         for drain in drains:
             if drain.watch(_WATCHED_AT_ONCE):
@@ -359,7 +359,7 @@ class Outgoing(Subscriber):
             self._watching.set(now_ms() + _WATCH_PAUSE_MS)
 
     def watch(self, drain: Drain) -> None:
-        """A deadline of a drain may have come nearer."""
+        """Set the alarm for a drain whose deadline may be earlier now."""
         deadline_ms = self._deadline_ms(drain)
         if deadline_ms is not None:
             self._alarm.set(deadline_ms)
@@ -381,18 +381,18 @@ class Outgoing(Subscriber):
             self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
 
     def refresh(self) -> None:
-        """Show management how far the streams have come."""
+        """Show the progress of the streams to management."""
         for drain in self.drains.values():
             drain.refresh()
 
 
 def _is_ours(queue: OutgoingQueue) -> bool:
-    """Whether the binary protocol sends from a queue (3.1.7.12): multicast and HTTP are others' business."""
+    """Whether the binary protocol sends from a queue (3.1.7.12), and not multicast or HTTP."""
     return not queue.multicast and not is_http(_destination(queue))
 
 
 def _destination(queue: OutgoingQueue) -> FormatName:
-    """The name of a queue; it may be one that only packets carry."""
+    """The name of a queue, which may be one that only packets can have."""
     text = queue.destination_format_name
     prefix, _, rest = text.partition("=")
     return DirectName.from_wire_text(rest) if prefix.upper() == "DIRECT" else parse_format_name(text)

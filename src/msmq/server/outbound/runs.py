@@ -1,8 +1,8 @@
-"""Messages that leave together: what a drain chooses, a link sends and a session counts is a run.
+"""Runs: messages that leave together, which a drain chooses, a link sends and a session counts.
 
-A run are messages of one outgoing queue that stand side by side, all with consecutive places in a sequence or all
-without. A message that is late or is to be encrypted is a run of one. So whatever happens to messages on their way
-happens to a run or to a part of one, in a few steps that cost the same for one message and for hundreds.
+A run is a group of neighbouring messages of one outgoing queue, all with consecutive places in a sequence or all
+without. A message that is late or is to be encrypted is a run of one. Every operation on messages under way is done
+for a run or a part of one, in a few steps that cost the same for one message and for hundreds.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _FINAL_ACK: Final = 0x02
 _FLAGS: Final = TRANSACTION["flags"]
 _JOURNALED: Final = USER_JN | USER_JP
 _PASSING, LATE, PRIVATE = 1 << 32, 1 << 33, 1 << 34
-"""What makes messages alike, their *kind*: Flags.TH; and that they are another host's, late, to be encrypted."""
+"""The bits of a message's *kind*, by which messages are grouped: Flags.TH, in transit, late, to be encrypted."""
 PASSING_TH: Final = _PASSING | USER_TH
 
 
 class Parcel(NamedTuple):
-    """One message of an outgoing queue, for whoever speaks of it alone."""
+    """One message of an outgoing queue."""
 
     drain: Drain
     lookup_id: int
 
 
 class Ending(NamedTuple):
-    """What a FinalAck of some class says of a message."""
+    """The result of a FinalAck for a message."""
 
     lookup_id: int
     fate: Fate
@@ -57,17 +57,17 @@ class Ending(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Messages of an outgoing queue, and while they are at hand anyway their packets."""
+    """Messages of an outgoing queue, with their packets while these are needed."""
 
     drain: Drain
     lookup_ids: array[int]
     number: int = 0
-    """TxSequenceNumber of the first, the others follow; 0 when they have no transaction."""
+    """The TxSequenceNumber of the first message, the others follow; 0 if they have no transaction."""
     express: bytes | None = None
-    """For each of them 1 if it is express and 0 if not; None when none is."""
+    """For each message 1 if it is express and 0 if not; None if none is."""
     packets: list[bytes] | None = None
     durable_at: int = 0
-    """What has to be durable before any of them leaves, as a number of the store."""
+    """The mark of the store up to which everything must be durable before any of them leaves."""
 
     def __len__(self) -> int:
         return len(self.lookup_ids)
@@ -91,7 +91,7 @@ class Run:
         )
 
     def parts(self, wanted: Iterable[object]) -> Iterator[Run]:
-        """What is left of it when only those stay for which ``wanted`` is true."""
+        """The parts that are left when only the messages stay for which ``wanted`` is true."""
         start = 0
         for index, stays in enumerate(wanted):
             if not stays:
@@ -103,8 +103,7 @@ class Run:
 
 
 def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) -> list[Run]:
-    """Runs of messages that have their places already, given as (number, lookup identifier) in the order of the
-    numbers."""
+    """Make runs of messages that have their places, given as (number, lookup identifier) in order of the numbers."""
     runs: list[Run] = []
     for number, lookup_id in places:
         if runs and number == runs[-1].number + len(runs[-1]):
@@ -115,7 +114,7 @@ def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) ->
 
 
 def together(runs: Iterable[Run]) -> list[Run]:
-    """The same messages, those with consecutive numbers as one run. They have no packets any more."""
+    """Join runs with consecutive numbers. The results have no packets."""
     merged: list[Run] = []
     for run in runs:
         last = merged[-1] if merged else None
@@ -130,7 +129,7 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guids: Collection[bytes], 
     ttrq_s, source, ttbr_s, sent_time, flags = each
     kind = flags & USER_TH if source in own_guids else flags & USER_TH | _PASSING
     age_s = now_s - sent_time
-    # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
+    # INFINITE is more than any age; a transactional message in transit is for its receiver to refuse.
     if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
         kind |= LATE
     return kind
@@ -139,10 +138,9 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guids: Collection[bytes], 
 def runs_in(
     drain: Drain, found: Found, own_guids: Collection[bytes], now_s: int
 ) -> Iterator[tuple[Run, int, list[int]]]:
-    """Messages as runs, each with its kind, and with those that more is to be done for on arrival than to forget them:
-    without a transaction they may be journaled then, and a host that passes transactional messages on wants to hear
-    when they have gone."""
-    # Messages that were sent in the same second say the same here, so only a few of them are looked at closely.
+    """Divide messages into runs, each with its kind and with the messages that cannot simply be forgotten on arrival:
+    ones without a transaction may be journaled then, and for transactional ones in transit subscribers must be told."""
+    # Messages that were sent in the same second have the same values here, so only few are examined.
     looks = list(map(look, found.packets))
     kind_of = {each: _kind(each, own_guids, now_s) for each in set(looks)}
     kinds = [kind_of[each] for each in looks]
@@ -172,8 +170,8 @@ def _run(
 
 
 def awaited(packets: list[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Which of these transactional messages want to hear of their FinalAck, or are journaled by it, with their
-    MessageIDs and the flags of their UserHeaders."""
+    """The transactional messages that ask for a FinalAck, or are journaled by it, as index, MessageID and the flags of
+    their UserHeaders."""
     for index, packet in enumerate(packets):
         message_id, flags = _identity(packet)
         if flags & _JOURNALED or packet[user_end(packet) + _FLAGS] & _FINAL_ACK:
@@ -181,7 +179,7 @@ def awaited(packets: list[bytes]) -> Iterator[tuple[int, int, int]]:
 
 
 def journaled(message: StoredMessage) -> bool:
-    """Whether source journaling applies: not to what queue managers tell each other (MS-MQMQ note 3)."""
+    """Whether source journaling applies, which it does not to messages between queue managers (MS-MQMQ note 3)."""
     number = message.packet.properties.message_class
     return number == MessageClass.NORMAL or number not in _FATES
 

@@ -1,9 +1,9 @@
-"""Who may say what became of transactional messages (docs/rulings.md, B23).
+"""Which acknowledgments of transactional messages are believed (docs/rulings.md, B23).
 
 OrderAcks and FinalAcks name a sequence or a message by numbers that anybody can guess, and a message that is
 acknowledged is gone. So an acknowledgment counts only if it comes from where the messages went: from the address they
-were sent to or that their queue names, from the queue manager whose session they left over, or from the one that the
-name of their queue says, be it by way of routing servers.
+were sent to or that their queue names, from the queue manager over whose session they left, or from the one that the
+name of their queue tells, perhaps through routing servers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from msmq.wire.guid import NULL_GUID, guid_text
 
 
 class Voice(NamedTuple):
-    """Where an acknowledgment comes from."""
+    """The origin of an acknowledgment."""
 
     address: str
-    """Of the host whose session has brought it."""
+    """The address of the host whose session brought it."""
     neighbour: bytes
     """The queue manager of that session."""
     source: bytes
-    """The queue manager that says it has written the acknowledgment."""
+    """The queue manager that claims to have written the acknowledgment."""
 
     def __str__(self) -> str:
         return f"{self.address}, queue manager {guid_text(self.neighbour)} for {guid_text(self.source)}"
@@ -36,7 +36,7 @@ class Receivers:
     __slots__ = ("_addresses", "_queue_managers", "last")
 
     def __init__(self, known: bytes) -> None:
-        """``known`` is the queue manager that a direct name led to before the last restart, or null."""
+        """``known`` is the queue manager that messages were sent to before the last restart, or null."""
         self._addresses: set[str] = set()
         self._queue_managers: set[bytes] = set()
         self.last = known
@@ -49,13 +49,13 @@ class Receivers:
             self.last = guid
 
     def meet(self, connection: Connection) -> None:
-        """Messages are about to leave over a connection."""
+        """Note that messages are about to leave over a connection."""
         if connection.session.direct:
             self._addresses.add(connection.peer)
         self._add(connection.session.remote_guid)
 
     def may_settle(self, voice: Voice, key: Destination | None, addressing: Addressing) -> bool:
-        """Whether an acknowledgment of messages for ``key`` is to be believed."""
+        """Whether to believe an acknowledgment of messages for ``key``."""
         if voice.neighbour in self._queue_managers or voice.address in self._addresses:
             return True
         if isinstance(key, str):
@@ -64,7 +64,7 @@ class Receivers:
 
 
 def _literal(host: str) -> str:
-    """The address that the host of a direct name is, empty if it is a name."""
+    """The host of a direct name if it is an address, otherwise ""."""
     try:
         return str(ip_address(host))
     except ValueError:

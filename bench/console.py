@@ -34,7 +34,7 @@ import httpx
 import msmq
 
 QUEUE = ".\\private$\\bench"
-ROUNDS, MESSAGES, BATCH = 6, 120_000, 500
+ROUNDS, MESSAGES, BATCH = 8, 360_000, 500
 RARE = 10_000
 """One in so many messages has a label that is looked for."""
 INSIDE = """

@@ -23,6 +23,8 @@ from msmq.security.access import Token
 from msmq.wire.message import UserMessage
 
 _SLICE_MESSAGES: Final = 1_024
+_CLOSER_MESSAGES: Final = 64
+"""So many at once where one of a slice may be wanted: the others of it need not be read one by one either."""
 _SLICE_BYTES: Final = 1 << 20
 _REPLY_BYTES: Final = 1 << 20
 _REPORT_EVERY: Final = 50_000
@@ -65,16 +67,21 @@ class FindCalls:
         most = request.most_messages or float("inf")
         most_looked_at = request.most_looked_at or float("inf")
         found_count = looked_at = reported = 0
+        closer_until = START
         suspect = _suspect(request)
         while True:
             queue = self._queue_of(descriptor)
-            room = min(_SLICE_MESSAGES, most_looked_at - looked_at)
+            closer = place < closer_until
+            room = min(_CLOSER_MESSAGES if closer else _SLICE_MESSAGES, most_looked_at - looked_at)
             if not tests:
                 room = min(room, most - found_count)
-            passed = self._passed_over(queue, place, int(room), suspect)
-            if passed is not None:
-                looked_at += len(passed)
-                place = passed[-1]
+            passed, last = self._passed_over(queue, place, int(room), suspect)
+            if last > place and not passed and not closer:
+                closer_until = last
+                continue
+            if passed:
+                looked_at += passed
+                place = last
                 if looked_at - reported >= _REPORT_EVERY or looked_at >= most_looked_at:
                     reported = looked_at
                     yield pb.FindReply(looked_at=looked_at, last=place)
@@ -109,14 +116,18 @@ class FindCalls:
 
     def _passed_over(
         self, queue: Queue, behind: int, most: int, suspect: Callable[[bytes], bool] | None
-    ) -> Sequence[int] | None:
-        """The next places, if it is clear without reading their messages one by one that none of them matches;
-        otherwise None."""
-        if suspect is None:
-            return None
-        positions = queue.positions.available(behind, most, _SLICE_BYTES)
-        lies = self._desk.manager.mailbox.glimpse(positions) if len(positions.ids) else None
-        return positions.ids if lies is not None and not suspect(lies) else None
+    ) -> tuple[int, int]:
+        """How many of the next messages clearly do not match, without reading them one by one, and the place of the
+        last that was looked at."""
+        positions = queue.positions.available(behind, most, _SLICE_BYTES) if suspect is not None else None
+        lies = (
+            self._desk.manager.mailbox.glimpse(positions)
+            if positions is not None and len(positions.ids)
+            else None
+        )
+        if suspect is None or positions is None or lies is None:
+            return 0, behind
+        return 0 if suspect(lies) else len(positions.ids), positions.ids[-1]
 
     @staticmethod
     def _queue_of(descriptor: OpenQueueDescriptor) -> Queue:

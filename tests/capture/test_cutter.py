@@ -55,6 +55,14 @@ def test_in_any_pieces(places: list[int]) -> None:
     assert cut(*(STREAM[start:end] for start, end in pairwise(ends))) == cut(STREAM)
 
 
+def test_a_packet_is_told_with_its_last_byte() -> None:
+    """Whoever watches a line does not see it only when the next one begins."""
+    cutter = Cutter()
+    assert [cut for byte in MESSAGE[:-1] for cut in cutter.feed(bytes([byte]))] == []
+    assert cutter.feed(MESSAGE[-1:]) == [Whole(0, MESSAGE)]
+    assert cutter.pending == 0
+
+
 def test_pings_stand_between_packets_only_where_they_are_allowed() -> None:
     assert datas(cut(PING, ACK, PING, pings=True)) == [PING, ACK, PING]
     assert datas(cut(PING, ACK)) == [ACK]

@@ -50,6 +50,14 @@ def test_unknown_transactions_cannot_be_prepared_committed_or_aborted(host: Host
         assert refused.value.code == 0xC00E0051
 
 
+@pytest.mark.spec("DMPR-3.1.4.3-c")
+def test_a_transaction_says_how_it_was_prepared(host: Host) -> None:
+    begun = host.transactions.create()
+    for single_phase in (True, False):
+        host.transactions.prepare(begun.identifier, single_phase=single_phase)
+        assert begun.single_phase is single_phase
+
+
 @pytest.mark.spec("DMPR-3.1.4.4-a")
 def test_a_committed_transaction_is_gone_and_cannot_be_committed_again(host: Host, queue: Queue) -> None:
     transaction = host.transactions.create()

@@ -7,7 +7,6 @@ Those that only a queue manager can say (lookup_id, message_id, arrived_time and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -40,12 +39,12 @@ class Letter(NamedTuple):
     @property
     def kind(self) -> pb.Message:
         """What it may say in the same way as others."""
-        return self.message.to_kind()
+        return _kind(self.message)
 
     @property
     def own(self) -> Sequence[tuple[Any, ...]]:
         """What it says for itself: its body first, and whatever else has a column of its own."""
-        return [self.message.own()]
+        return [self.message.own()[:_OWN_COLUMNS]]
 
 
 class Parcel(NamedTuple):
@@ -62,18 +61,29 @@ class Parcel(NamedTuple):
     @property
     def kind(self) -> pb.Message:
         """What all of them say."""
-        return Message.from_proto(self.columns.kinds[0]).to_kind()
+        return _kind(Message.from_proto(self.columns.kinds[0]))
 
     @property
     def own(self) -> Sequence[tuple[Any, ...]]:
         """What each says for itself."""
-        given, usual = self.columns, Message.from_proto(self.columns.kinds[0]).own()
+        given, usual = self.columns, Message.from_proto(self.columns.kinds[0]).own()[:_OWN_COLUMNS]
         columns: tuple[Sequence[Any], ...] = (
             given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
             given.correlation_ids,
         )  # fmt: skip
-        said = zip_longest(columns, usual, fillvalue=())
-        return list(zip(*(column or [value] * len(self) for column, value in said), strict=True))
+        pairs = zip(columns, usual, strict=True)
+        return list(zip(*(column or [value] * len(self) for column, value in pairs), strict=True))
+
+
+_OWN_COLUMNS: Final = 6
+"""Rows have columns for so many of what a message says for itself; the others say it in common."""
+
+
+def _kind(message: Message) -> pb.Message:
+    common = message.with_(
+        body=b"", body_type=0, label="", extension=b"", application_tag=0, correlation_id=b""
+    )
+    return common.to_proto()
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import ready
 from tests.wire import vectors
 from tests.wire.vectors import Vector
 
@@ -69,7 +70,7 @@ def msmq(
     *arguments: str, given: bytes | None = None, **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "msmq", *arguments],
+        [ready.msmq(), *arguments],
         input=given,
         stdin=subprocess.DEVNULL if given is None else None,
         capture_output=True,

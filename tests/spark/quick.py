@@ -23,7 +23,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from tests.spark import ready
+from tests import ready
 
 ROOT = Path(__file__).parents[2]
 PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -80,7 +80,11 @@ def _make(archive: Path) -> None:
             old.unlink()
         new = archive.with_suffix(".new")
         new.unlink(missing_ok=True)
-        variables = {"PYSPARK_PYTHON": ready.python(), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+        variables = {
+            "PYSPARK_PYTHON": ready.python(ready.SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": str(ROOT),
+        }
         command = [sys.executable, "-m", "tests.spark.quick", str(new)]
         done = subprocess.run(
             command, env={**os.environ, **variables}, cwd=ROOT, capture_output=True

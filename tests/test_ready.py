@@ -68,32 +68,20 @@ def test_who_kills_it_kills_the_fork(tmp_path: Path) -> None:
 
 
 def test_a_queue_manager_is_a_process_of_its_own(tmp_path: Path) -> None:
-    where = (
-        "--data",
-        str(tmp_path),
-        "--name",
-        "HOST",
-        "--listen",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--rpc-port",
-        "0",
-    )
+    arguments = ["serve", "--data", str(tmp_path / "data"), "--name", "HOST", "--listen", "127.0.0.1"]
+    arguments += [f"--{door}=0" for door in ("port", "ping-port", "rpc-port")] + ["--api", "none"]
     for number, status in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
-        arguments = ("serve", *where, "--ping-port", "0", "--api", "none")
-        with (tmp_path / "log").open("wb") as log:
-            fork = ready.start("msmq", *arguments, stderr=log, descriptors=200)
-        with fork:
+        with ready.start("msmq", *arguments, descriptors=200) as fork:
             assert fork.stdout.readline().startswith(b"ready")
-            assert "Max open files            200" in Path(f"/proc/{fork.pid}/limits").read_text(
-                encoding="ascii"
-            )
+            limits = Path(f"/proc/{fork.pid}/limits").read_text(encoding="ascii")
+            assert "Max open files            200" in limits
             assert fork.poll() is None
             fork.send_signal(number)
             assert fork.wait(120) == status
-        assert b"INFO msmq.server" in (tmp_path / "log").read_bytes()
         assert not Path(f"/proc/{fork.pid}").exists()
+    with (tmp_path / "log").open("wb") as log, ready.start("msmq", "serve", "--wrong", stderr=log) as fork:
+        assert fork.wait(120) == 2
+    assert b"No such option: --wrong" in (tmp_path / "log").read_bytes()
 
 
 def test_a_command_is_typed_as_people_know_it() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests import ready
 from tests.wire import vectors
 from tests.wire.vectors import Vector
 
@@ -70,7 +69,7 @@ def msmq(
     *arguments: str, given: bytes | None = None, **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [ready.msmq(), *arguments],
+        [sys.executable, "-m", "msmq", *arguments],
         input=given,
         stdin=subprocess.DEVNULL if given is None else None,
         capture_output=True,

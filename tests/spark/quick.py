@@ -40,13 +40,16 @@ SETTINGS = {
 
 @cache
 def configuration() -> str:
-    """The folder with the settings of every Spark that this process and its children start (``SPARK_CONF_DIR``)."""
+    """The file with the settings of every Spark that this process and its children start (``--properties-file``). A
+    folder of settings (``SPARK_CONF_DIR``) would stand on the class path, and a JVM takes the archive only where that
+    is the one it was made with."""
     folder = tempfile.TemporaryDirectory(prefix="spark-")
     atexit.register(folder.cleanup)
     settings = SETTINGS | {"spark.driver.extraJavaOptions": quick()}
     lines = "".join(f"{name} {value}\n" for name, value in settings.items())
-    Path(folder.name, "spark-defaults.conf").write_text(lines, encoding="utf-8")
-    return folder.name
+    file = Path(folder.name, "settings.conf")
+    file.write_text(lines, encoding="utf-8")
+    return str(file)
 
 
 def quick() -> str:

@@ -166,7 +166,11 @@ def environment(**more: str) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": ready.python(ready.SPARK),
         "PYTHONPATH": str(ROOT),
     }
-    spark = {"SPARK_CONF_DIR": configuration(), "SPARK_LAUNCHER_OPTS": PLAIN, "SPARK_LOCAL_IP": "127.0.0.1"}
+    spark = {
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {configuration()} pyspark-shell",
+        "SPARK_LAUNCHER_OPTS": PLAIN,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     return {**os.environ, **python, **spark, **more}
 
 

@@ -19,6 +19,7 @@ import typer.main
 from msmq.cli import app
 from msmq.directory.local import LocalDirectory
 from msmq.server.config import from_table
+from tests import ready
 from tests.cli.support import Live, serving
 from tests.test_readme import ROOT, text_of
 
@@ -210,7 +211,7 @@ def test_a_page_is_pasted_from_its_first_block_to_its_last(page: str, terminal: 
     environment = {
         **os.environ,
         "MSMQ_SERVER": live.socket,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(ready.msmq()).parent}:{os.environ['PATH']}",
     }
     for block in [block for block in BLOCKS if block.page == page] * (2 if page in TWICE else 1):
         # What is for Spark is run by tests/spark/test_readme_example.py, which finds the rows it wrote.

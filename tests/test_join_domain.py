@@ -14,6 +14,7 @@ import pytest
 from msmq.server.config import load
 from msmq.server.daemon import Daemon
 from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD, REALM, DomainController
+from tests import ready
 from tests.server.support import ALICE, BOB, free_port
 from tests.test_docs import BLOCKS
 
@@ -40,7 +41,7 @@ class Page:
         tool.write_text(f'#!/bin/sh\nexec /usr/bin/samba-tool "$@" {database}\n', encoding="utf-8")
         tool.chmod(0o755)
         self.environment = controller.environment | {
-            "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+            "PATH": f"{tools}:{Path(ready.msmq()).parent}:{os.environ['PATH']}"
         }
 
     def here(self, text: str) -> str:

@@ -22,6 +22,7 @@ from msmq.rpc.accounts import AccountFile
 from msmq.security.access import Token
 from msmq.security.sid import Sid
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
+from tests import ready
 from tests.client.support import connected
 from tests.directory.support import DEFAULT_SITE, domain_of
 from tests.security.correspondent import BITS, SID
@@ -119,7 +120,7 @@ async def test_the_commands_of_the_page_on_remote_read(tmp_path: Path) -> None:
             **os.environ,
             "MSMQ_SERVER": mq.address,
             "MSMQ_REMOTE_PORT": str(there.config.rpc.port),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(ready.msmq()).parent}:{os.environ['PATH']}",
         }
         shell = await asyncio.create_subprocess_exec(
             *("sh", "-euc", commands),

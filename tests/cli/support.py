@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from msmq.cli import app
+from tests import ready
 from tests.server.support import ALICE, free_port
 
 QUICK = "[timers]\nsession_retry_connect_ms = 100\norder_ack_timeout_ms = 50\n"
@@ -88,15 +87,14 @@ def serving(
     live = Live(directory, address, port or free_port())
     config = directory / "quick.toml"
     config.write_text(QUICK + textwrap.dedent(api))
-    command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", name]
+    command = ["serve", "--data", str(directory / "data"), "--name", name]
     command += ["--listen", address, "--port", str(live.port), "--ping-port", "0"]
     command += [] if api else ["--api", live.socket]
     command += ["--config", str(config)]
     with (directory / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        process = ready.start("msmq", *command, stderr=log)
     with process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith(b"ready"), (directory / "log").read_text()
             yield live

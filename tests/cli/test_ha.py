@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import ready
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ import pytest
 )
 def test_what_is_wrong_is_said_in_one_line(words: list[str], status: int, said: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "msmq", "ha", *words],
+        [ready.msmq(), "ha", *words],
         capture_output=True,
         text=True,
         cwd=tmp_path,

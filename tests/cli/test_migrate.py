@@ -6,7 +6,6 @@ import codecs
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 from msmq.cli import app
 from msmq.cli.migrate import RIGHTS, commands, definitions
+from tests import ready
 from tests.cli.support import Live
 from tests.test_readme import ROOT
 
@@ -25,7 +25,7 @@ def test_the_plan_makes_the_queues(live: Live) -> None:
     environment = {
         **os.environ,
         "MSMQ_SERVER": live.socket,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(ready.msmq()).parent}:{os.environ['PATH']}",
     }
     for _ in range(2):
         subprocess.run(["sh"], input=script, text=True, env=environment, check=True, capture_output=True)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from msmq.cli import app
 from msmq.cli.pipeline import _use_this_python
 from tests.spark.conftest import server, spark
+from tests.spark.quick import configuration
 from tests.spark.support import LEDGER, ORDERS, Server, environment
 from tests.test_docs import BLOCKS
 
@@ -173,7 +174,18 @@ def test_spark_submit(tmp_path: Path) -> None:
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     to = tmp_path / "decoded"
     local = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "spark")}
-    command = [submit, "--master", "local[1]", script, "decode", SAMPLE, "--to", to]
+    command = [
+        submit,
+        "--properties-file",
+        configuration(),
+        "--master",
+        "local[1]",
+        script,
+        "decode",
+        SAMPLE,
+        "--to",
+        to,
+    ]
     done = subprocess.run(
         [*map(str, command)],
         env=environment() | local,

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from msmq.cli import app
 from msmq.cli.receive import hexadecimal
 from msmq.wire.message import UserMessage
+from tests import ready
 from tests.cli.support import Live
 from tests.server.support import CAROL, Peer, eventually
 
@@ -36,7 +37,7 @@ MORE = {
 def program(live: Live, *arguments: str) -> subprocess.Popen[bytes]:
     """The command as a program of its own, which knows its server from the environment."""
     return subprocess.Popen(
-        [sys.executable, "-m", "msmq", *arguments],
+        [ready.msmq(), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "MSMQ_SERVER": live.socket},
@@ -248,7 +249,7 @@ def test_what_could_not_be_printed_stays(live: Live, by_id: bool, form: tuple[st
     chosen = ("--id", str(found["lookup_id"])) if by_id else ()
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "msmq", "--server", live.socket, "receive", queue, *chosen, *form],
+            [ready.msmq(), "--server", live.socket, "receive", queue, *chosen, *form],
             stdout=full,
             stderr=subprocess.PIPE,
             timeout=120,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -20,13 +19,14 @@ from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store, StoreOptions
 from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
 from msmq.wire.message import UserMessage
+from tests import ready
 
 random_bytes = Random(1).randbytes
 OPTIONS = StoreOptions(smallest_segment_bytes=4096, largest_segment_bytes=4096)
 
 
 def msmq(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "msmq", "store", *map(str, arguments)]
+    command = [ready.msmq(), "store", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

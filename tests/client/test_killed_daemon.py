@@ -18,9 +18,10 @@ import pytest
 import msmq
 from msmq.errors import MQError
 from msmq.testing.traffic import client_message
+from tests import ready
 from tests.client.support import mail_to, messages_of
 from tests.mail import Mail
-from tests.remote_read.nursery import Nursery, kill
+from tests.ready import AwaitedFork
 
 NAMES = ("in", "left", "right")
 STEPS = ("begun", "received", "sent left", "sent right", "committing", "committed")
@@ -31,19 +32,20 @@ PATIENCE_S = 60
 class Process:
     """``msmq serve`` in a process of its own."""
 
-    def __init__(self, nursery: Nursery, directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.address = f"unix:{directory / 'api'}"
-        self._nursery = nursery
-        self._options = {"data": str(directory / "data"), "name": "HOST", "listen": ["127.0.0.1"]}
-        self._options |= {"port": 0, "ping_port": 0, "api": [self.address], "web": "none"}
-        self._handle: int | None = None
+        self._arguments = ["--data", str(directory / "data"), "--name", "HOST", "--listen", "127.0.0.1"]
+        self._arguments += ["--port", "0", "--ping-port", "0", "--api", self.address]
+        self._fork: AwaitedFork | None = None
 
     async def start(self) -> None:
-        self._handle = await self._nursery.start(self._options)
+        self._fork = AwaitedFork(ready.start("msmq", "serve", *self._arguments))
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await self._fork.readline()).startswith(b"ready")
 
     def send_signal(self, number: int) -> None:
-        assert self._handle is not None
-        signal.pidfd_send_signal(self._handle, number)
+        assert self._fork is not None
+        self._fork.send_signal(number)
 
     async def restart(self) -> None:
         """Killed, and there again: a client that waits for an answer need not wait for its time-out."""
@@ -51,20 +53,20 @@ class Process:
         await self.start()
 
     async def kill(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            await kill(handle)
+        fork, self._fork = self._fork, None
+        if fork is not None:
+            fork.kill()
+            await fork.wait()
 
 
 @asynccontextmanager
 async def serving(directory: Path) -> AsyncIterator[Process]:
-    async with Nursery() as nursery:
-        process = Process(nursery, directory)
-        await process.start()
-        try:
-            yield process
-        finally:
-            await process.kill()
+    process = Process(directory)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.kill()
 
 
 def queues(mq: msmq.Connection) -> list[msmq.Queue]:

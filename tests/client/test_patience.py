@@ -6,8 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -18,6 +16,8 @@ import pytest
 import msmq
 from msmq.api.callers import token_digest
 from msmq.client.problems import ClientError, ServerNotAvailableError
+from tests import ready
+from tests.ready import Fork
 from tests.server.support import ALICE, free_port
 
 QUEUE = ".\\private$\\q"
@@ -28,9 +28,9 @@ TOO_LONG_S = 60.0
 
 
 @contextmanager
-def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def process(directory: Path) -> Iterator[tuple[Fork, str]]:
     address = f"unix:{directory / 's'}"
-    command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "HOST"]
+    command = ["serve", "--data", str(directory / "data"), "--name", "HOST"]
     command += ["--listen", ALICE, "--port", str(free_port()), "--ping-port", "0", "--rpc-port", "0"]
     command += ["--config", str(directory / "msmq.toml")]
     by_tcp = f"127.0.0.1:{free_port()}"
@@ -38,8 +38,7 @@ def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     (directory / "msmq.toml").write_text(
         f'[api]\nlisten = ["{address}", "{by_tcp}"]\ntokens = {{"{token_digest(TOKEN)}" = "S-1-5-32-544"}}\n'
     )
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-        assert running.stdout is not None
+    with ready.start("msmq", *command) as running:
         assert running.stdout.readline().startswith(b"ready")
         try:
             yield running, address
@@ -101,7 +100,7 @@ CALLS = [
 @pytest.fixture(scope="module", params=["unix", "tcp"])
 def frozen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+) -> Iterator[tuple[Fork, str]]:
     """A process that tests freeze, and its address. Both ways to it have the same patience."""
     directory = tmp_path_factory.mktemp("frozen")
     with process(directory) as (running, address):
@@ -137,7 +136,7 @@ async def goes_on(mq: msmq.Connection) -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 async def test_a_server_that_is_frozen(
-    frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
+    frozen: tuple[Fork, str], call: Callable[[Any], Coroutine[Any, Any, None]]
 ) -> None:
     running, address = frozen
 
@@ -153,7 +152,7 @@ async def test_a_server_that_is_frozen(
 
 @pytest.mark.parametrize("call", [receive, watch_statistics], ids=lambda call: call.__name__)
 async def test_a_server_that_freezes_while_a_call_waits(
-    frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
+    frozen: tuple[Fork, str], call: Callable[[Any], Coroutine[Any, Any, None]]
 ) -> None:
     running, address = frozen
     timeout_s = 3 * TIMEOUT_S  # which a server that only lacks a processor keeps
@@ -237,13 +236,13 @@ def sockets(process: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fork, str]]:
     """A process that nobody freezes, and its address; each test has queues of its own."""
     with process(tmp_path_factory.mktemp("living")) as found:
         yield found
 
 
-async def test_any_number_of_queues_has_one_socket(living: tuple[subprocess.Popen[bytes], str]) -> None:
+async def test_any_number_of_queues_has_one_socket(living: tuple[Fork, str]) -> None:
     """Counted at the queue manager's end: this process has sockets of other tests, which come and go."""
     running, address = living
     before = sockets(running.pid)
@@ -260,7 +259,7 @@ async def test_any_number_of_queues_has_one_socket(living: tuple[subprocess.Pope
 
 
 async def test_senders_that_rest_are_closed(
-    living: tuple[subprocess.Popen[bytes], str], monkeypatch: pytest.MonkeyPatch
+    living: tuple[Fork, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msmq.client.connection._IDLE_S", 0.05)
     async with msmq.connect(living[1]) as mq:
@@ -272,7 +271,7 @@ async def test_senders_that_rest_are_closed(
         assert (await mq.queue_info(f"{QUEUE}-resting1")).messages == 2
 
 
-async def test_a_queue_that_was_deleted_and_made_again(living: tuple[subprocess.Popen[bytes], str]) -> None:
+async def test_a_queue_that_was_deleted_and_made_again(living: tuple[Fork, str]) -> None:
     async with msmq.connect(living[1]) as mq:
         for number in range(3):
             queue = await mq.create_queue(QUEUE)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from msmq.remote_read.session import RemoteHost
 from msmq.rpc.accounts import AccountFile
 from msmq.rpc.client import RpcClient
 from msmq.testing.traffic import Door
+from tests import ready
 from tests.client.support import connected
 from tests.directory.relay import Mode, Relay, relay
 from tests.mail import Mail, check_properties
@@ -106,7 +106,7 @@ async def test_the_command_line(tmp_path: Path) -> None:
 
         async def msmq_(*arguments: str) -> tuple[int | None, str]:
             program = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "msmq", "--server", mq.address, *arguments),
+                *(ready.msmq(), "--server", mq.address, *arguments),
                 env={**os.environ, **who},
                 stdout=asyncio.subprocess.PIPE,
             )

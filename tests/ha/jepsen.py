@@ -31,6 +31,7 @@ from random import Random
 
 import msmq
 from msmq.errors import IoTimeoutError, MsmqError
+from tests import ready
 from tests.ha.clocks import Clock
 from tests.ha.cuts import Line, Wiring
 from tests.ha.patroni import Cluster, Member, new_patroni
@@ -336,7 +337,7 @@ class Trouble:
 
     async def _ha(self, *words: str) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "msmq", "ha", *words, "--store", self.cluster.address),
+            *(ready.msmq(), "ha", *words, "--store", self.cluster.address),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

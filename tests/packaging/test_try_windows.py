@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
+from tests import ready
 from tests.cli.support import serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ def test_what_is_sent_to_windows(tmp_path: Path) -> None:
         environment = {
             **os.environ,
             "MSMQ_SERVER": live.socket,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(ready.msmq()).parent}:{os.environ['PATH']}",
         }
         command = [str(ROOT / "packaging" / "windows" / "try.sh"), NOBODY]
         done = subprocess.run(

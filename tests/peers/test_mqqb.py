@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing
@@ -25,9 +24,11 @@ from msmq.client.message import ReceivedMessage
 from msmq.client.records import to_record
 from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message
 from msmq.wire.guid import guid_text
+from tests import ready
 from tests.mail import ENDINGS, check_properties
 from tests.peers.mqqb import Acceptor, Initiator, ping
 from tests.peers.packets import INFINITE, NULL, read_message, write_message
+from tests.ready import AwaitedFork
 from tests.remote_read import impacket_peer as rpc
 from tests.server.support import ALICE, BOB, free_port
 
@@ -52,7 +53,7 @@ class Served:
 @asynccontextmanager
 async def served(directory: Path) -> AsyncIterator[Served]:
     port, ping_port, rpc_port, api = free_port(), free_port(), free_port(), f"unix:{directory / 'api'}"
-    command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "ALICE"]
+    command = ["serve", "--data", str(directory / "data"), "--name", "ALICE"]
     command += ["--listen", ALICE, "--port", str(port), "--ping-port", str(ping_port), "--api", api]
     config = directory / "doors.toml"
     config.write_text(
@@ -60,18 +61,10 @@ async def served(directory: Path) -> AsyncIterator[Served]:
         f'[rpc]\nport = {rpc_port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
     )
     with (directory / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            "--config",
-            str(config),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            env=dict(os.environ),
-        )
+        process = AwaitedFork(ready.start("msmq", *command, "--config", str(config), stderr=log))
     try:
-        assert process.stdout is not None
         async with asyncio.timeout(60):
-            assert (await process.stdout.readline()).startswith(b"ready")
+            assert (await process.readline()).startswith(b"ready")
         async with msmq.connect(api) as mq:
             yield Served(mq, port, ping_port, rpc_port)
     finally:
@@ -326,7 +319,7 @@ async def test_people_see_no_name_where_a_packet_tells_none(tmp_path: Path) -> N
 
 
 def msmq_says(*arguments: str) -> str:
-    command = [sys.executable, "-m", "msmq", *arguments]
+    command = [ready.msmq(), *arguments]
     wide = os.environ | {"COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, timeout=60, check=True, encoding="utf-8", env=wide)
     return done.stdout

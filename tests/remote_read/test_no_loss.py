@@ -24,7 +24,6 @@ from msmq.rpc.pdu import AuthLevel
 from msmq.testing.traffic import Delivery, Door, Draft
 from tests.mail import Mail
 from tests.remote_read.cutting import SHARES, Books, Cut, Proxy, Script, Scripts, cuts_of, read
-from tests.remote_read.nursery import Nursery, QuickProcess
 from tests.remote_read.support import (
     EVERYBODY,
     OK,
@@ -36,6 +35,7 @@ from tests.remote_read.support import (
 )
 from tests.rpc.support import PASSWORD
 from tests.server.support import ALICE, free_port
+from tests.server.test_daemon_processes import Process
 
 TIMES = int(os.environ.get("MSMQ_CUTS", "1"))
 SEED = int(os.environ.get("MSMQ_CUTS_SEED", "2103"))
@@ -340,29 +340,28 @@ async def test_a_process_that_is_killed(tmp_path: Path) -> None:
     lengths: dict[tuple[str, AuthLevel], int] = {}
     points: list[tuple[str, AuthLevel, Cut]] = []
     done = 0
-    async with Nursery() as nursery:
-        while done < KILLS:
-            victim = Victim(nursery, tmp_path / str(done), min(KILLS_EACH, KILLS - done))
-            if not lengths:
-                lengths = await victim.lengths()
-            for _ in range(victim.kills):
-                if not points:  # each point once before any comes again
-                    points = [
-                        (name, level, cut)
-                        for (name, level), length in lengths.items()
-                        for cut in cuts_of(length, (0.0, 0.5, 1.0))
-                    ]
-                    random.shuffle(points)
-                await victim.die(*points.pop())
-            done += victim.kills
-            assert victim.books.told
-            tell(f"{done} of {KILLS} kills", began)
+    while done < KILLS:
+        victim = Victim(tmp_path / str(done), min(KILLS_EACH, KILLS - done))
+        if not lengths:
+            lengths = await victim.lengths()
+        for _ in range(victim.kills):
+            if not points:  # each point once before any comes again
+                points = [
+                    (name, level, cut)
+                    for (name, level), length in lengths.items()
+                    for cut in cuts_of(length, (0.0, 0.5, 1.0))
+                ]
+                random.shuffle(points)
+            await victim.die(*points.pop())
+        done += victim.kills
+        assert victim.books.told
+        tell(f"{done} of {KILLS} kills", began)
 
 
 class Victim:
     """One store, with the books of the readers whose server dies."""
 
-    def __init__(self, nursery: Nursery, path: Path, kills: int) -> None:
+    def __init__(self, path: Path, kills: int) -> None:
         self.kills = kills
         self.port = free_port()
         users = path.with_name("users")
@@ -370,7 +369,7 @@ class Victim:
             AccountFile(users).add("alice", PASSWORD)
         config = f'log_level = "warning"\n[rpc]\nport = {self.port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
         config += f'accounts = "{users}"\n'
-        self.process = QuickProcess(nursery, path, "ALICE", ALICE, 0, config=config)
+        self.process = Process(path, "ALICE", ALICE, 0, config=config)
         self.process.make_queue("orders", security=EVERYBODY)
         name = f"DIRECT=TCP:{ALICE}\\private$\\orders"
         self.scripts = {

@@ -20,6 +20,7 @@ from msmq.ha.database import Database
 from msmq.ha.settings import HaSettings
 from msmq.server.available import Availability, new_instance
 from msmq.server.config import Config, ConfigError
+from tests import ready
 from tests.ha.postgres import DATABASE, Server, new_server
 from tests.ha.processes import LASTING, Process
 from tests.ha.support import expire
@@ -54,7 +55,7 @@ async def pair(
 
 async def run_msmq(*words: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "msmq", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        ready.msmq(), *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     output, _ = await process.communicate()
     assert process.returncode is not None

@@ -101,7 +101,7 @@ async def test_a_process_ends_with_an_internal_error_and_comes_back_clean(
 ) -> None:
     """A reader with a prefetch acknowledges while another application sends; then the process is started again."""
     api = f"unix:{tmp_path}/api.sock"
-    faulty = (str(Path(__file__).with_name("faulty_daemon.py")), str(changes))
+    faulty = ("tests.server.faulty_daemon", str(changes))
     host = Process(tmp_path, "ALICE", ALICE, free_port(), api=api, program=faulty)
     await host.start()
     told: set[bytes] = set()
@@ -130,7 +130,7 @@ async def test_a_process_ends_with_an_internal_error_and_comes_back_clean(
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
-    host.program = ("-m", "msmq")
+    host.program = ("msmq",)
     await host.start()
     async with msmq.connect(api) as mq:
         left = [message.body async for message in mq.queue(QUEUE).browse()]

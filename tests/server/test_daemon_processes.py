@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,8 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store
+from tests import ready
+from tests.ready import AwaitedFork
 from tests.server.support import (
     ALICE,
     BOB,
@@ -48,7 +49,7 @@ class Process:
         ping_port: int = 0,
         api: str = "none",
         descriptors: int = 0,
-        program: Sequence[str] = ("-m", "msmq"),
+        program: Sequence[str] = ("msmq",),
     ) -> None:
         self.program = program
         self.config = config
@@ -63,19 +64,15 @@ class Process:
     async def start(self) -> None:
         timers = self.data.parent / "quick.toml"
         timers.write_text(self.config)
-        command = [sys.executable, *self.program, "serve", "--data", str(self.data), "--name", self.name]
-        command += ["--api", self.api]
+        command = ["serve", "--data", str(self.data), "--name", self.name, "--api", self.api]
         command += ["--listen", self.address, "--port", str(self.port), "--config", str(timers)]
         command += ["--ping-port", str(self.ping_port)]
-        if self.descriptors:
-            command = ["sh", "-c", f'ulimit -n {self.descriptors}; exec "$@"', "sh", *command]
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=log, env=dict(os.environ)
+            self.process = AwaitedFork(
+                ready.start(*self.program, *command, stderr=log, descriptors=self.descriptors)
             )
-        assert self.process.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
-            line = await self.process.stdout.readline()
+            line = await self.process.readline()
         assert line.startswith(b"ready"), line
 
     async def kill(self) -> None:

@@ -23,7 +23,7 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from tests.spark import ready
+from tests import ready
 
 ROOT = Path(__file__).parents[2]
 PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -40,13 +40,16 @@ SETTINGS = {
 
 @cache
 def configuration() -> str:
-    """The folder with the settings of every Spark that this process and its children start (``SPARK_CONF_DIR``)."""
+    """The file with the settings of every Spark that this process and its children start (``--properties-file``). A
+    folder of settings (``SPARK_CONF_DIR``) would stand on the class path, and a JVM takes the archive only where that
+    is the one it was made with."""
     folder = tempfile.TemporaryDirectory(prefix="spark-")
     atexit.register(folder.cleanup)
     settings = SETTINGS | {"spark.driver.extraJavaOptions": quick()}
     lines = "".join(f"{name} {value}\n" for name, value in settings.items())
-    Path(folder.name, "spark-defaults.conf").write_text(lines, encoding="utf-8")
-    return folder.name
+    file = Path(folder.name, "settings.conf")
+    file.write_text(lines, encoding="utf-8")
+    return str(file)
 
 
 def quick() -> str:
@@ -80,7 +83,11 @@ def _make(archive: Path) -> None:
             old.unlink()
         new = archive.with_suffix(".new")
         new.unlink(missing_ok=True)
-        variables = {"PYSPARK_PYTHON": ready.python(), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+        variables = {
+            "PYSPARK_PYTHON": ready.python(ready.SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": str(ROOT),
+        }
         command = [sys.executable, "-m", "tests.spark.quick", str(new)]
         done = subprocess.run(
             command, env={**os.environ, **variables}, cwd=ROOT, capture_output=True

@@ -20,7 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import msmq
 from msmq.testing.traffic import Door, Draft, Surroundings, Traffic, client_message
-from tests.spark import ready
+from tests import ready
+from tests.ready import Fork
 from tests.spark.quick import PLAIN, configuration
 
 _T = TypeVar("_T")
@@ -49,34 +50,22 @@ class Server:
         self._arguments = arguments
         self._python = python
         self.address = f"unix:{directory / 'api'}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Fork | None = None
         world = Surroundings(
             bytes(16), bytes(16), computer=name, listeners=(ANSWERS,), unreachable="127.0.0.99"
         )
         self._traffic = Traffic(Random(name), world, Door.CLIENT)
 
     def start(self) -> None:
-        command = [
-            self._python,
-            "-m",
-            "msmq",
-            "serve",
-            "--data",
-            str(self.directory / "data"),
-            "--name",
-            self.name,
-        ]
+        command = ["serve", "--data", str(self.directory / "data"), "--name", self.name]
         command += [*self._place, "--ping-port", "0", "--api", self.address]
-        command += self._arguments
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self._process.stdout is not None
+        self._process = ready.start("msmq", *command, *self._arguments, interpreter=self._python)
         assert self._process.stdout.readline().startswith(b"ready")
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
-            assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
 
@@ -195,11 +184,15 @@ def eventually(condition: Callable[[], object], timeout_s: float = 120) -> None:
 def environment(**more: str) -> dict[str, str]:
     """What a Spark that a test starts finds in its environment."""
     python = {
-        "PYSPARK_PYTHON": ready.python(),
-        "PYSPARK_DRIVER_PYTHON": ready.python(),
+        "PYSPARK_PYTHON": ready.python(ready.SPARK),
+        "PYSPARK_DRIVER_PYTHON": ready.python(ready.SPARK),
         "PYTHONPATH": str(ROOT),
     }
-    spark = {"SPARK_CONF_DIR": configuration(), "SPARK_LAUNCHER_OPTS": PLAIN, "SPARK_LOCAL_IP": "127.0.0.1"}
+    spark = {
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {configuration()} pyspark-shell",
+        "SPARK_LAUNCHER_OPTS": PLAIN,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     return {**os.environ, **python, **spark, **more}
 
 

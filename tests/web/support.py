@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,8 @@ import httpx
 
 import msmq
 from msmq.client.connection import Connection
+from tests import ready
+from tests.ready import Fork
 from tests.server.support import free_port
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Live:
         self.directory, self.name, self.config, self.address = directory, name, config, address
         self.socket = f"unix:{directory / 'sock'}"
         self.url = ""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Fork | None = None
         self.tokens: dict[str, str] = {}
         self.port, self.web_port = free_port(), free_port()
 
@@ -51,22 +51,12 @@ class Live:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "msmq.toml"
         file.write_text(self.config)
-        command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.directory / "data")]
-        command += [
-            "--name",
-            self.name,
-            "--listen",
-            "127.0.0.1",
-            "--port",
-            str(self.port),
-            "--ping-port",
-            "0",
-        ]
+        command = ["serve", "--data", str(self.directory / "data"), "--name", self.name]
+        command += ["--listen", "127.0.0.1", "--port", str(self.port), "--ping-port", "0"]
         command += ["--rpc-port", "0", "--api", self.socket, "--config", str(file)]
         command += ["--web", f"{self.address}:{self.web_port}"]
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        assert self.process.stdout is not None
+            self.process = ready.start("msmq", *command, stderr=log)
         line = self.process.stdout.readline().decode()
         assert line.startswith("ready"), (self.directory / "log").read_text()
         self.url = line.rpartition("console ")[2].strip().rstrip("/")
@@ -79,7 +69,6 @@ class Live:
             self.process.terminate()
         status = self.process.wait(30)
         assert kill or status == 0
-        assert self.process.stdout is not None
         self.process.stdout.close()
 
     def do(self, action: Callable[[Connection], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""The Python that is ready at once (tests/spark/ready.py) is like the one it stands for."""
+"""Pythons that are ready at once (tests/ready.py) are like the one they stand for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.spark import ready
+from tests import ready
 from tests.spark.support import eventually
 
 MODULE = """\
@@ -37,7 +37,7 @@ def start(python: str, folder: Path, *arguments: str) -> subprocess.Popen[bytes]
 
 def test_arguments_environment_files_and_status(tmp_path: Path) -> None:
     done = []
-    for python in (sys.executable, ready.python()):
+    for python in (sys.executable, ready.python(ready.SPARK)):
         run = start(python, tmp_path, "a", "b c")
         done.append((*run.communicate(b"line\n", timeout=120), run.returncode))
     assert done[0] == done[1]
@@ -45,7 +45,7 @@ def test_arguments_environment_files_and_status(tmp_path: Path) -> None:
 
 
 def test_programs_that_are_no_module_run_as_usual() -> None:
-    for python in (sys.executable, ready.python()):
+    for python in (sys.executable, ready.python(ready.SPARK)):
         command = [python, "-c", "import sys; print(sys.executable)"]
         said = subprocess.run(command, capture_output=True, check=True, timeout=120)
         assert said.stdout.decode().strip() == sys.executable
@@ -53,7 +53,7 @@ def test_programs_that_are_no_module_run_as_usual() -> None:
 
 def test_who_kills_it_kills_the_fork(tmp_path: Path) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
-        with start(ready.python(), tmp_path, "stay") as run:
+        with start(ready.python(ready.SPARK), tmp_path, "stay") as run:
             assert run.stdin is not None
             assert run.stdout is not None
             run.stdin.write(b"\n")
@@ -65,3 +65,27 @@ def test_who_kills_it_kills_the_fork(tmp_path: Path) -> None:
             run.send_signal(number)
             assert run.wait(120) != 0
             eventually(lambda f=fork: not Path(f"/proc/{f}").exists())  # type: ignore[misc]
+
+
+def test_a_queue_manager_is_a_process_of_its_own(tmp_path: Path) -> None:
+    arguments = ["serve", "--data", str(tmp_path / "data"), "--name", "HOST", "--listen", "127.0.0.1"]
+    arguments += [f"--{door}=0" for door in ("port", "ping-port", "rpc-port")] + ["--api", "none"]
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        with ready.start("msmq", *arguments, descriptors=200) as fork:
+            assert fork.stdout.readline().startswith(b"ready")
+            limits = Path(f"/proc/{fork.pid}/limits").read_text(encoding="ascii")
+            assert "Max open files            200" in limits
+            assert fork.poll() is None
+            fork.send_signal(number)
+            assert fork.wait(120) == status
+        assert not Path(f"/proc/{fork.pid}").exists()
+    with (tmp_path / "log").open("wb") as log, ready.start("msmq", "serve", "--wrong", stderr=log) as fork:
+        assert fork.wait(120) == 2
+    assert b"No such option: --wrong" in (tmp_path / "log").read_bytes()
+
+
+def test_a_command_is_typed_as_people_know_it() -> None:
+    for program in ([sys.executable, "-m", "msmq"], [ready.msmq()]):
+        done = subprocess.run([*program, "queue", "--nothing"], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 2
+        assert done.stderr.startswith("msmq queue: No such option: --nothing")

@@ -1,6 +1,7 @@
-"""Messages in columns, as they cross the channel: for other rooms of this package, no part of the public client.
+"""Send and read messages in columns, as they cross the channel. For other rooms of this package; not part of the public
+client.
 
-Spark writes and reads columns itself. Making a message object of every row in between would cost more than the rest.
+Spark writes and reads columns itself. Making a message object of every row would cost more than all the rest.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from msmq.errors import MQError
 async def send_columns(
     mq: Connection, queue: str, columns: bytes, count: int, transaction: Transaction | None = None
 ) -> list[tuple[int, MQError]]:
-    """Send ``count`` messages whose `pb.Columns` are written already. Returns when they are safe, and tells which of
-    them were refused and why."""
+    """Send ``count`` messages that are written as `pb.Columns` already. Returns when they are safe, with the index and
+    error of each message that was refused."""
     named = transaction.identifier if transaction is not None else b""
     outcomes = await mq.sender(queue).send_columns(columns, count, named)
     return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
 
 
 def read_columns(mq: Connection, queue: str, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
-    """The messages behind one lookup identifier up to and with another, in order and in batches. They stay."""
+    """Yield batches of the messages whose lookup identifiers are greater than ``after`` and at most ``upto``, in order,
+    and leave them in the queue."""
     span = pb.Span(after=after, upto=upto)
     return mq.server_stream("ReadSpan", pb.ReadSpanRequest(queue=queue, span=span, form=pb.PACKET))

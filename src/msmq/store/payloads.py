@@ -1,4 +1,4 @@
-"""Reading payloads back: from memory while a record waits to be written, from its segment afterwards."""
+"""Read payloads back: from memory while a record waits to be written, from its segment afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
 class Reader:
-    """``chunks`` are those whose records are not on disk yet, the oldest first."""
+    """Reads payloads. ``chunks`` returns those whose records are not on disk yet, the oldest first."""
 
     def __init__(self, space: Space, store_id: bytes, chunks: Callable[[], Sequence[Chunk]]) -> None:
         self._space = space
@@ -31,7 +31,7 @@ class Reader:
         self._chunks = chunks
 
     def _waiting(self, address: int) -> bytes | None:
-        """The payload of a record that is not on disk yet; None for all others."""
+        """Return the payload of a record that is not on disk yet; None for all others."""
         for chunk in self._chunks():
             payload = chunk.payload(address)
             if payload is not None:
@@ -39,7 +39,7 @@ class Reader:
         return None
 
     def _block(self, address: int) -> tuple[int, bytes] | None:
-        """The block in which a record lies that is not on disk yet, and the address where it begins."""
+        """Return the block that holds a record which is not on disk yet, and the address where the block begins."""
         for chunk in self._chunks():
             found = chunk.block(address)
             if found is not None:
@@ -47,7 +47,7 @@ class Reader:
         return None
 
     def _frontier(self) -> int:
-        """No record before this address waits to be written."""
+        """Return the address before which all records are on disk."""
         chunk = self._chunks()[0]
         return chunk.segment.base | chunk.start
 
@@ -99,14 +99,14 @@ class Reader:
                     window = self._space.reader(segment).pread(window_end - address, offset)
                     view = memoryview(window)
                     seed = segment_seed(self._store_id, number)
-            # As _payload does it, but all in a row: head and payload are neighbours and have one checksum.
+            # The same as in _payload, but inline: head and payload are adjacent and have one checksum.
             start, stop = address - window_start, end - window_start
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
             stated, crc, marks = read_lead(window, start)
             if size < 0 and stated > -size:
                 stop = start + RECORD_SIZE + stated
-                if stop > len(window):  # it reaches beyond what was read, or says so
+                if stop > len(window):  # it reaches beyond what was read, or claims to
                     keep(self.read(address, None)[skipped:])
                     continue
                 size = stated
@@ -119,8 +119,8 @@ class Reader:
         return payloads
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
-        """What lies from one record to the end of another, as it is on the disk: neither cut nor checked. None when it
-        is not all there, or lies too far apart."""
+        """Return the bytes from one record to the end of another as they are on disk, neither divided nor verified.
+        None if they are not all there or too far apart."""
         number, offset = place(first)
         last_number, last_offset = place(last)
         end = last_offset + RECORD_SIZE + last_size
@@ -129,13 +129,13 @@ class Reader:
         return self._space.reader(self._space.segments[number]).pread(end - offset, offset)
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
-        """How far to read so that the records which follow directly come along."""
+        """Return how far to read so that records which follow closely are read too."""
         start, size = records[index]
         end = start + RECORD_SIZE + abs(size)
         limit = min(start + _READ_AHEAD, frontier)
         last, last_size = records[-1]
         last_end = last + RECORD_SIZE + abs(last_size)
-        # A window is a guess: what does not lie in it gets another one. Usually they all stand side by side.
+        # A window is a guess: a record that is not in it gets another. Usually they are all adjacent.
         if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
             return last_end
         for position in range(index + 1, len(records)):
@@ -146,7 +146,7 @@ class Reader:
         return end
 
     def payload_size(self, address: int) -> int:
-        """The size a record claims, unchecked, but never more than there is."""
+        """Return the size that a record claims, unverified, but never more than there is."""
         waiting = self._waiting(address)
         if waiting is not None:
             return len(waiting)
@@ -158,7 +158,7 @@ class Reader:
         return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))
 
     def _payload(self, data: bytes, start: int, address: int, payload_size: int, seed: int) -> bytes:
-        """The payload of the record that begins at ``start``, if it is sound."""
+        """Return the payload of the record that begins at ``start``, if it is sound."""
         body = start + RECORD_SIZE
         if len(data) < body + payload_size:
             raise self._damaged(address, _ENDS)

@@ -83,7 +83,7 @@ class Administration:
         return QueueInfo.of(await self.call("GetQueue", _named(queue), safe=True))
 
     async def queue_exists(self, queue: Queue | str) -> bool:
-        """Whether there is such a queue on the server's computer."""
+        """Tell whether there is such a queue on the server's computer."""
         try:
             await self.queue_info(queue)
         except QueueNotFoundError:

@@ -243,7 +243,7 @@ class AccessEntry:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Who owns an object and who may do what with it."""
+    """The owner of an object, and who may do what with it."""
 
     owner: str
     entries: tuple[AccessEntry, ...]

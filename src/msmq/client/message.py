@@ -40,7 +40,7 @@ class Delivery(IntEnum):
 
 
 class Acknowledge(IntFlag):
-    """Which acknowledgments a sender wants in its administration queue."""
+    """The acknowledgments that a sender wants in its administration queue."""
 
     NONE = 0
     ARRIVAL = 1
@@ -229,7 +229,7 @@ kind_of: Final = attrgetter(
 
 
 def _seconds(time: timedelta | float) -> int:
-    """Whole seconds, rounded up: a message lives no shorter than its sender asks."""
+    """Round up to whole seconds, so that a message does not live shorter than its sender asks."""
     return ceil(time.total_seconds() if isinstance(time, timedelta) else time)
 
 

@@ -84,7 +84,7 @@ class Removal(NamedTuple):
     held: array[int]
     """Messages that somebody else holds."""
     elsewhere: bool = False
-    """True if the queue is now at another queue manager: nothing was removed."""
+    """True if the identity belongs to another queue manager, which alone can remove them: nothing was removed."""
 
 
 class Seek(IntEnum):

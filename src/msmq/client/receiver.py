@@ -374,7 +374,7 @@ class Held:
 
 
 def _noted(done: asyncio.Future[None]) -> None:
-    """Nobody waits for this acknowledgment. At worst the message comes once more."""
+    """Log that an acknowledgment failed for which nobody waits. At worst the message comes once more."""
     if not done.cancelled() and (error := done.exception()) is not None:
         _log.warning("A message that was received may be delivered again: %s", error)
 

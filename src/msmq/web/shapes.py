@@ -30,7 +30,7 @@ _WIDE: Final = frozenset(
         "express_bytes", "paused_messages", "poisoned_total", "descriptor_limit",
     }
 )  # fmt: skip
-"""What can be larger than the numbers of JavaScript."""
+"""Fields that may be larger than the numbers of JavaScript."""
 PREVIEW: Final = 512
 _LONGEST_VIEW: Final = 1 << 20
 _NO_ID: Final = bytes(20)

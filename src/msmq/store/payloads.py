@@ -106,7 +106,7 @@ class Reader:
             stated, crc, marks = read_lead(window, start)
             if size < 0 and stated > -size:
                 stop = start + RECORD_SIZE + stated
-                if stop > len(window):  # it reaches beyond what was read, or claims to
+                if stop > len(window):  # it reaches beyond what was read, or says so
                     keep(self.read(address, None)[skipped:])
                     continue
                 size = stated

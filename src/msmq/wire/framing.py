@@ -51,8 +51,7 @@ def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
         raise DecodeError("the packet ends inside its BaseHeader", len(data))
     version, flags, signature, size = _read_base(data, offset)
     if version != VERSION or signature != SIGNATURE or size > MAX_PACKET_SIZE:
-        # check() says what is wrong
-        BaseHeader.decode(bytes(data[offset : offset + BaseHeader.SIZE])).check()
+        BaseHeader.decode(bytes(data[offset : offset + BaseHeader.SIZE])).check()  # which says what is wrong
     if not flags & BASE_IN:
         if size < MIN_USER_MESSAGE:
             message = f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage"

@@ -274,7 +274,7 @@ class Graph:
             layout = LAYOUTS[kind]
             content = self._take(total * struct.calcsize(layout))
             if kind is Primitive.BYTE:
-                made.elements = content  # bytes serve as a list of numbers
+                made.elements = content  # type: ignore[assignment]  # bytes serve as a list of numbers
                 return made
             self._count(total)
             made.elements = [each for (each,) in struct.iter_unpack(layout, content)]

@@ -17,8 +17,8 @@ from msmq.errors import MQError
 async def send_columns(
     mq: Connection, queue: str, columns: bytes, count: int, transaction: Transaction | None = None
 ) -> list[tuple[int, MQError]]:
-    """Send ``count`` messages that are written as `pb.Columns` already. Returns when they are safe, with the index and
-    error of each message that was refused."""
+    """Send ``count`` messages whose `pb.Columns` are written already. Returns when they are safe, and tells which of
+    them were refused and why."""
     named = transaction.identifier if transaction is not None else b""
     outcomes = await mq.sender(queue).send_columns(columns, count, named)
     return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]

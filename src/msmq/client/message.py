@@ -177,7 +177,7 @@ class Message:
         )
 
     def to_proto(self) -> pb.Message:
-        """Write the message in the form of the channel."""
+        """As it goes over the channel by itself."""
         body, body_type = write_body(self.body, self.formatter, self.body_type)
         made = self.to_kind()
         made.body, made.body_type, made.label = body, body_type, self.label
@@ -186,7 +186,7 @@ class Message:
         return made
 
     def to_kind(self) -> pb.Message:
-        """Write only what messages of one kind have in common: everything but the columns of :meth:`own`."""
+        """What it may say in the same way as others: everything but the columns of :meth:`own`."""
         made = pb.Message(
             delivery=int(self.delivery),  # type: ignore[arg-type]  # the numbers are the same
             priority=self.priority,
@@ -211,8 +211,8 @@ class Message:
         return made
 
     def own(self) -> tuple[bytes, int, str, bytes, int, bytes]:
-        """Return body and its type, label, extension, application tag and correlation identifier. They are columns of
-        their own when many messages travel together."""
+        """Body and its type, label, extension, application tag and correlation identifier: columns of their own when
+        many messages travel together."""
         body, body_type = write_body(self.body, self.formatter, self.body_type)
         return body, body_type, self.label, self.extension, self.application_tag, self.correlation_id
 
@@ -225,7 +225,7 @@ kind_of: Final = attrgetter(
         not in ("body", "body_type", "formatter", "label", "extension", "application_tag", "correlation_id")
     )
 )
-"""Returns what messages of one kind have in common."""
+"""What messages of one kind say in the same way."""
 
 
 def _seconds(time: timedelta | float) -> int:

@@ -92,7 +92,7 @@ class Load:
         self._known = known
         self.messages: list[Message] = []
         self.rows: list[_Row] = []
-        """What each message has of its own."""
+        """What each of them has of its own."""
         self.kinds: list[pb.Message] = []
         """What each message has in common with others."""
         self.count = 0
@@ -101,7 +101,7 @@ class Load:
         """True if it fills a batch by itself."""
         self.transaction = b""
         self.columns = b""
-        """The columns, if the caller has written them; they travel in a batch of their own."""
+        """Messages whose columns are written already. They travel in a batch of their own."""
         self.again = False
         """True when it is sent for the second time, because its queue was deleted."""
 
@@ -130,7 +130,7 @@ def _too_large(size: int) -> InsufficientResourcesError:
 @dataclass(slots=True, eq=False)
 class _Batch:
     request: bytes
-    """The serialized request."""
+    """As it is written."""
     transaction: bytes
     loads: list[Load]
 
@@ -265,7 +265,7 @@ class Sender:
         if not loads:
             return
         columns = loads[0].columns or _columns(loads)
-        if len(columns) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:  # their kinds are too large
+        if len(columns) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:  # what their kinds say takes all that room
             for load in loads:
                 self._fail(load, _too_large(len(columns)))
             return
@@ -402,15 +402,15 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
 
 
 def _request(number: int, transaction: bytes, columns: bytes) -> bytes:
-    """Serialize a SendStreamRequest with one batch. The columns are serialized already and may have megabytes: they are
-    copied to their place, not parsed and written again."""
+    """A SendStreamRequest with one batch. Its columns are written already, and they may be megabytes: they are copied
+    to where they belong, and are not read and written again for it."""
     head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
     led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, len(columns))
     return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, columns))
 
 
 def _columns(loads: list[Load]) -> bytes:
-    """Serialize the messages of loads in columns, each of their kinds once."""
+    """The messages of loads in columns, each kind of them once."""
     every = list(chain.from_iterable(load.kinds for load in loads))
     numbers = list(map(id, every))
     kinds = dict(zip(numbers, every, strict=True))

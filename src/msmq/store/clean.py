@@ -134,7 +134,7 @@ class Cleaner:
             budget_bytes -= _LOOK_COST_BYTES
             if budget_bytes <= 0:
                 return True
-        # Nothing live is left, even if the owner forgot to release a record.
+        # Nothing live is left, even if someone forgot to release a record.
         victim.released_records = victim.standing_records
         victim.released_bytes = victim.standing_bytes
         self._victim = None

@@ -145,7 +145,7 @@ def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> B
 
 
 def zero_sectors(data: bytes | bytearray, start: int, stop: int, skipped: int = 0) -> list[int]:
-    """Return the sectors that begin between two offsets of a segment and are zero up to ``stop``. ``data`` holds the
+    """The sectors that begin between two offsets of a segment and are zero, up to ``stop``; ``data`` are the
     bytes of the segment without the first ``skipped`` ones.
 
     Less than 8 bytes at the end can be padding, which is zero anyway.
@@ -178,7 +178,7 @@ def _rows(count: int) -> Struct:
 
 
 def pack_rows(headers: Sequence[bytes], addresses: Sequence[int], sizes: Iterable[int]) -> bytes:
-    """Pack the rows of many records. Packing many at once takes a fraction of the time."""
+    """The rows of many records. Many at once are packed in a fraction of the time that one by one takes."""
     pieces = list(chain.from_iterable(zip([header[8:] for header in headers], addresses, sizes, strict=True)))
     if len(headers) <= _ROWS_AT_ONCE:
         return _rows(len(headers)).pack(*pieces)

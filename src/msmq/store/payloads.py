@@ -31,7 +31,7 @@ class Reader:
         self._chunks = chunks
 
     def _waiting(self, address: int) -> bytes | None:
-        """Return the payload of a record that is not on disk yet; None for all others."""
+        """The payload of a record that is not on disk yet; None for all others."""
         for chunk in self._chunks():
             payload = chunk.payload(address)
             if payload is not None:

@@ -113,13 +113,13 @@ class Chunk:
     segment: Segment
     start: int
     parts: list[bytes] = field(default_factory=list)
-    """Header, payload and padding of each record; for a block the block and two empty pieces."""
+    """Header, payload and padding of each record; of a block the block, nothing and nothing."""
     data: bytes | bytearray = b""
-    """The whole batch, once it is complete."""
+    """The whole batch, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
-    """The addresses of records and blocks."""
+    """Where each record or block begins."""
     blocks: list[tuple[int, bytes]] = field(default_factory=list)
-    """The indices of the blocks among them, and the rows of their records."""
+    """Which of these are blocks, and the rows of their records."""
     further: int = 0
     """The records in blocks, except the first of each block."""
     passing_records: int = 0
@@ -143,7 +143,7 @@ class Chunk:
         segment = self.segment
         self.sequence = sequence
         count = self.records
-        data = bytearray().join((_NO_HEADER, *self.parts))  # megabytes, which are copied only once
+        data = bytearray().join((_NO_HEADER, *self.parts))  # megabytes, which are copied once and not twice
         zeros = len(zero_sectors(data, self.start + BATCH_HEADER_SIZE, end, self.start))
         header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
         data[:BATCH_HEADER_SIZE] = pack_batch_header(store_id, header)
@@ -169,7 +169,7 @@ class Chunk:
         return pack_rows(parts[::3], self.addresses[begin:end], map(len, parts[1::3])) if parts else b""
 
     def payload(self, address: int) -> bytes | None:
-        """Return the payload of a record of this chunk."""
+        """The payload of a record of this chunk."""
         index = bisect_right(self.addresses, address) - 1
         if index < 0:
             return None
@@ -206,7 +206,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """The bytes to write."""
+        """Bytes to write."""
         return sum(len(chunk.data) for chunk in self.chunks)
 
     @property

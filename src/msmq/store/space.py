@@ -185,8 +185,8 @@ class Space:
                 break
             self.close_reader(oldest.number)
             self.disk.unlink(oldest.name)
-            # Before the next one: if a crash brought this segment back but not a later one, the records would be
-            # missing that say what is dead in this one.
+            # Before the next one: if a later segment went and an earlier one came back after a crash, the
+            # records that say what is dead in the earlier one would be missing.
             self.disk.sync_directory()
             del self.segments[oldest.number]
             count += 1

@@ -200,7 +200,7 @@ class Store:
         flags: int = 0,
         live: bool = True,
     ) -> int:
-        """Put a record into the open batch. Returns its address, which is never 0.
+        """Put a record into the open batch; gives its address, which is never 0.
 
         ``live=False`` is for records that matter only as long as something before them exists: that another record is
         dead, or that a transaction has ended. They need not be released.
@@ -303,7 +303,7 @@ class Store:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes that the next batch would write."""
+        """How much the next batch would write."""
         return self._tail - self._chunk.start + sum(len(chunk.data) for chunk in self._ready)
 
     @property
@@ -432,8 +432,8 @@ class Store:
         return self._reader.read(address, payload_size)
 
     def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
-        """Return the payloads of several records, given as (address, payload size), without the first ``skipped`` bytes
-        of each. Adjacent records are read together. A negative size means "at least so many bytes"."""
+        """The payloads of several records, given as (address, payload size), without so many bytes at the beginning of
+        each. Neighbours are read together. A negative size says that there are at least so many bytes."""
         return self._reader.read_many(records, skipped)
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:

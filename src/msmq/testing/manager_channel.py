@@ -139,7 +139,7 @@ class Channel:
         return None
 
     def alarms_are_set(self, some: bool) -> None:
-        """Do nothing: nobody watches alarms."""
+        """Nobody watches."""
 
     @property
     def recovered(self) -> Mapping[str, Any]:

@@ -75,7 +75,7 @@ class Acknowledgment(NamedTuple):
 
 
 def wants(message: UserMessage, fate: int) -> bool:
-    """True if the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
+    """Whether the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
     if fate == MessageClass.ACK_REACH_QUEUE:
         bit = _PA
     elif fate == MessageClass.ACK_RECEIVE:

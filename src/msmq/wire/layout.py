@@ -94,7 +94,7 @@ _security_sizes: Final = reader((SecurityHeader, {spec.name for spec in Security
 
 
 def properties_start(packet: bytes) -> int:
-    """Return where the MessagePropertiesHeader of a checked packet begins."""
+    """Where the MessagePropertiesHeader of a packet begins that was checked before."""
     (flags,) = user_flags(packet)
     cursor = user_end(packet)
     if flags & USER_TH:
@@ -120,7 +120,7 @@ def body_of(packet: bytes) -> bytes:
 
 
 def asks_of(packet: bytes) -> int:
-    """Return MessagePropertiesHeader.Flags of a checked packet: the acknowledgments that are asked for."""
+    """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for."""
     return packet[properties_start(packet) + PROPERTIES["flags"]]
 
 

@@ -1,4 +1,4 @@
-"""What applications import: connections, queues, messages and transactions, asynchronous or not."""
+"""What applications import: connections, queues, messages and transactions, asynchronous and synchronous."""
 
 from msmq.client.connection import Connection, RemoteAccess, connect
 from msmq.client.consumer import Consumer

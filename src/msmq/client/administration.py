@@ -1,4 +1,4 @@
-"""What administrators do, as methods of a connection."""
+"""Administrative operations, as methods of a connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from msmq.errors import QueueExistsError, QueueNotFoundError
 
 
 class Administration:
-    """The administrative half of a connection; a queue may be given by name or as a :class:`Queue`."""
+    """The administrative half of a connection. A queue may be given by name or as a :class:`Queue`."""
 
     async def call(self, name: str, request: Any, *, safe: bool = False) -> Any:
         raise NotImplementedError
@@ -51,8 +51,8 @@ class Administration:
     ) -> Queue:
         """Make a queue. ``settings`` are label, journaling, quota_kb, journal_quota_kb, authenticated_only,
         privacy_level, base_priority, multicast_address, type, and what becomes of rejected messages: retry_delay_ms,
-        max_deliveries, poison_subqueue. With ``if_missing`` a queue that is there already will do as it is, unless it
-        is transactional and ought not to be, or the other way round."""
+        max_deliveries, poison_subqueue. With ``if_missing`` an existing queue is kept as it is; QueueExistsError is
+        raised only if it is transactional and should not be, or the other way round."""
         request = pb.CreateQueueRequest(
             path=path, transactional=transactional, settings=_settings(settings), sddl=sddl
         )
@@ -73,17 +73,17 @@ class Administration:
     async def queues(
         self, *, system: bool = False, journals: bool = False, subqueues: bool = False
     ) -> list[QueueInfo]:
-        """The queues of the server's computer; with its own, journals and subqueues if asked for."""
+        """List the queues of the server's computer; on request also its system queues, journals and subqueues."""
         request = pb.ListQueuesRequest(system=system, journals=journals, subqueues=subqueues)
         reply: pb.ListQueuesReply = await self.call("ListQueues", request, safe=True)
         return [QueueInfo.of(info) for info in reply.queues]
 
     async def queue_info(self, queue: Queue | str) -> QueueInfo:
-        """One queue."""
+        """Return what the server tells about one queue."""
         return QueueInfo.of(await self.call("GetQueue", _named(queue), safe=True))
 
     async def queue_exists(self, queue: Queue | str) -> bool:
-        """Whether there is such a queue on the server's computer."""
+        """Tell whether there is such a queue on the server's computer."""
         try:
             await self.queue_info(queue)
         except QueueNotFoundError:
@@ -96,33 +96,33 @@ class Administration:
         return QueueInfo.of(await self.call("SetQueue", request, safe=True))
 
     async def locate(self, queue: Queue | str) -> QueuePlace:
-        """Where a queue is: on the server's computer, or on which other one and by which format name. The directory is
-        asked for public queues of other computers."""
+        """Tell where a queue is: on the server's computer, or on which other one and under which format name. The
+        directory is asked about public queues of other computers."""
         return QueuePlace.of(await self.call("LocateQueue", _named(queue), safe=True))
 
     async def check_directory(self) -> list[Difference]:
-        """Where the server's computer and its directory disagree about public queues."""
+        """List the public queues on which the server's computer and its directory disagree."""
         reply: pb.CheckDirectoryReply = await self.call(
             "CheckDirectory", pb.CheckDirectoryRequest(), safe=True
         )
         return [Difference.of(each) for each in reply.differences]
 
     async def repair_queue(self, queue: Queue | str, choice: str, *, discard_messages: bool = False) -> None:
-        """Do something about a difference; ``choice`` is one of its choices."""
+        """Resolve a difference between the computer and its directory; ``choice`` is one of its ``choices``."""
         request = pb.RepairQueueRequest(queue=_name(queue), choice=choice, discard_messages=discard_messages)
         await self.call("RepairQueue", request)
 
     async def properties(
         self, queue: Queue | str | None = None, *, outgoing: bool = False
     ) -> list[PropertyValue]:
-        """The properties of MS-MQMQ 2.3 that have a value: of a queue, of the outgoing queue for it, or of the queue
-        manager."""
+        """Return the properties of MS-MQMQ 2.3 that have a value: of a queue, of the outgoing queue that leads to it,
+        or of the queue manager."""
         request = pb.GetPropertiesRequest(queue=_name(queue), outgoing=outgoing)
         reply: pb.Properties = await self.call("GetProperties", request, safe=True)
         return [PropertyValue.of(given) for given in reply.properties]
 
     async def security(self, queue: Queue | str | None = None) -> Security:
-        """Who may do what with a queue, or with the queue manager."""
+        """Tell who may do what with a queue, or with the queue manager."""
         return Security.of(await self.call("GetSecurity", _named(queue), safe=True))
 
     async def set_security(
@@ -133,7 +133,7 @@ class Administration:
         entries: Sequence[AccessEntry] | None = None,
         sddl: str = "",
     ) -> Security:
-        """Change the owner, the access list, or both at once in SDDL."""
+        """Change the owner, the access list, or both at once as SDDL."""
         request = pb.SetSecurityRequest(queue=_name(queue), owner=owner, sddl=sddl)
         if entries is not None:
             request.entries.CopyFrom(pb.AccessList(entries=[entry.to_proto() for entry in entries]))
@@ -142,59 +142,59 @@ class Administration:
     # --- outgoing queues ----------------------------------------------------------------------------------------
 
     async def outgoing_queues(self) -> list[OutgoingInfo]:
-        """Queues of messages on their way to other hosts."""
+        """List the outgoing queues, whose messages are on their way to other hosts."""
         reply: pb.ListOutgoingReply = await self.call("ListOutgoing", pb.ListOutgoingRequest(), safe=True)
         return [OutgoingInfo.of(info) for info in reply.queues]
 
     async def pause_outgoing(self, queue: Queue | str) -> OutgoingInfo:
-        """Stop sending to a destination."""
+        """Stop sending to a destination until it is resumed."""
         return OutgoingInfo.of(await self.call("PauseOutgoing", _named(queue), safe=True))
 
     async def resume_outgoing(self, queue: Queue | str) -> OutgoingInfo:
-        """Go on sending."""
+        """Start sending to a paused destination again."""
         return OutgoingInfo.of(await self.call("ResumeOutgoing", _named(queue), safe=True))
 
     async def purge_outgoing(self, queue: Queue | str) -> int:
-        """Remove everything that waits for a destination; gives how many messages it was."""
+        """Remove all messages that wait for a destination. Returns how many there were."""
         reply: pb.PurgeReply = await self.call("PurgeOutgoing", _named(queue))
         return reply.messages
 
     # --- the queue manager --------------------------------------------------------------------------------------
 
     async def manager(self) -> ManagerInfo:
-        """The queue manager, and who the caller is to it."""
+        """Describe the queue manager, and the caller as it knows them."""
         return ManagerInfo.of(await self.call("GetManager", pb.GetManagerRequest(), safe=True))
 
     async def set_manager(
         self, *, quota_kb: int | None = None, journal_quota_kb: int | None = None
     ) -> ManagerInfo:
-        """Change its quotas."""
+        """Change the quotas of the computer."""
         request = pb.SetManagerRequest(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb)
         return ManagerInfo.of(await self.call("SetManager", request, safe=True))
 
     async def set_online(self, online: bool) -> ManagerInfo:
-        """Bring it to the network, or take it off."""
+        """Connect the queue manager to the network, or take it offline."""
         return ManagerInfo.of(await self.call("SetOnline", pb.SetOnlineRequest(online=online), safe=True))
 
     # --- certificates -------------------------------------------------------------------------------------------
 
     async def certificates(self, sid: str = "") -> list[Certificate]:
-        """The caller's certificates, or for administrators those of somebody else."""
+        """List the caller's certificates; administrators may list those of another user."""
         request = pb.ListCertificatesRequest(sid=sid)
         reply: pb.ListCertificatesReply = await self.call("ListCertificates", request, safe=True)
         return [Certificate.of(given) for given in reply.certificates]
 
     async def register_certificate(self, certificate: bytes) -> Certificate:
-        """Register a certificate (X.509 in DER) of the caller."""
+        """Register an X.509 certificate (DER) for the caller."""
         request = pb.RegisterCertificateRequest(certificate=certificate)
         return Certificate.of(await self.call("RegisterCertificate", request, safe=True))
 
     async def remove_certificate(self, digest: bytes) -> None:
-        """Take a certificate back."""
+        """Remove a registered certificate."""
         await self.call("RemoveCertificate", pb.RemoveCertificateRequest(digest=digest))
 
     async def renew_internal_certificate(self) -> tuple[Certificate, bytes]:
-        """A new internal certificate of the caller and its private key (PKCS #8 in DER)."""
+        """Make a new internal certificate for the caller. Returns it with its private key (PKCS #8 in DER)."""
         request = pb.RenewInternalCertificateRequest()
         reply: pb.InternalCertificate = await self.call("RenewInternalCertificate", request)
         return Certificate.of(reply.certificate), reply.private_key
@@ -202,18 +202,18 @@ class Administration:
     # --- tokens -------------------------------------------------------------------------------------------------
 
     async def create_token(self, name: str, sid: str = "") -> tuple[TokenInfo, str]:
-        """Make a token that lets its owner in by TCP as ``sid``, or as somebody new; gives the secret with it, of which
-        the queue manager keeps no copy."""
+        """Make a token that lets its owner connect over TCP as the user ``sid``, or as a new one. Returns it with its
+        secret, of which the queue manager keeps no copy."""
         reply: pb.NewToken = await self.call("CreateToken", pb.CreateTokenRequest(name=name, sid=sid))
         return TokenInfo.of(reply.token), reply.secret
 
     async def tokens(self) -> list[TokenInfo]:
-        """The tokens that were made so."""
+        """List the tokens."""
         reply: pb.ListTokensReply = await self.call("ListTokens", pb.ListTokensRequest(), safe=True)
         return [TokenInfo.of(given) for given in reply.tokens]
 
     async def remove_token(self, name: str) -> None:
-        """Take a token back."""
+        """Remove a token; its owner can no longer connect with it."""
         await self.call("RemoveToken", pb.RemoveTokenRequest(name=name))
 
     # --- figures ------------------------------------------------------------------------------------------------
@@ -221,21 +221,21 @@ class Administration:
     # --- accounts and alarms ------------------------------------------------------------------------------------
 
     async def accounts(self) -> list[AccountInfo]:
-        """The local accounts."""
+        """List the local accounts."""
         reply: pb.ListAccountsReply = await self.call("ListAccounts", pb.ListAccountsRequest(), safe=True)
         return [AccountInfo.of(given) for given in reply.accounts]
 
     async def create_account(
         self, name: str, groups: Sequence[str] = (), password: str = "", sid: str = ""
     ) -> tuple[AccountInfo, str]:
-        """Add a local account; without a ``password`` one is made up and given back. ``sid`` is one that it had
-        before."""
+        """Add a local account. Returns it with its password, which is made up if none is given. With ``sid`` the
+        account gets an identifier that it had before."""
         request = pb.CreateAccountRequest(name=name, groups=groups, password=password, sid=sid)
         reply: pb.NewAccount = await self.call("CreateAccount", request)
         return AccountInfo.of(reply.account), reply.password
 
     async def set_account_password(self, name: str, password: str) -> None:
-        """Give a local account another password."""
+        """Change the password of a local account."""
         await self.call("SetAccountPassword", pb.SetAccountPasswordRequest(name=name, password=password))
 
     async def remove_account(self, name: str) -> None:
@@ -243,18 +243,18 @@ class Administration:
         await self.call("RemoveAccount", pb.RemoveAccountRequest(name=name))
 
     async def alarms(self) -> list[AlarmRule]:
-        """The rules of alarms that the console watches."""
+        """List the alarm rules that the console watches."""
         reply: pb.AlarmRules = await self.call("GetAlarms", pb.GetAlarmsRequest(), safe=True)
         return [AlarmRule.of(given) for given in reply.rules]
 
     async def set_alarms(self, rules: Sequence[AlarmRule]) -> list[AlarmRule]:
-        """Go by these rules from now on."""
+        """Replace the alarm rules."""
         request = pb.AlarmRules(rules=[rule.to_proto() for rule in rules])
         reply: pb.AlarmRules = await self.call("SetAlarms", request)
         return [AlarmRule.of(given) for given in reply.rules]
 
     async def statistics(self, interval: float = 1.0, count: int = 0) -> AsyncIterator[Statistics]:
-        """Figures now and every ``interval`` seconds, ``count`` times or for ever."""
+        """Yield figures now and then every ``interval`` seconds, ``count`` times or, with 0, for ever."""
         request = pb.WatchStatisticsRequest(interval_ms=int(interval * 1000), count=count)
         async for report in self.server_stream("WatchStatistics", request):
             yield Statistics.of(report)

@@ -1,6 +1,7 @@
-"""Messages in columns, as they cross the channel: for other rooms of this package, no part of the public client.
+"""Send and read messages in columns, as they cross the channel. For other rooms of this package; not part of the public
+client.
 
-Spark writes and reads columns itself. Making a message object of every row in between would cost more than the rest.
+Spark writes and reads columns itself. Making a message object of every row would cost more than all the rest.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def send_columns(
 
 
 def read_columns(mq: Connection, queue: str, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
-    """The messages behind one lookup identifier up to and with another, in order and in batches. They stay."""
+    """Yield batches of the messages whose lookup identifiers are greater than ``after`` and at most ``upto``, in order,
+    and leave them in the queue."""
     span = pb.Span(after=after, upto=upto)
     return mq.server_stream("ReadSpan", pb.ReadSpanRequest(queue=queue, span=span, form=pb.PACKET))

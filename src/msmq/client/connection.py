@@ -28,24 +28,26 @@ from msmq.errors import MsmqError
 
 _PAUSE_S: Final = 0.05
 _IDLE_S: Final = 10.0
-"""How often the client looks which queues it sends to no more."""
+"""How often the client closes the streams of queues that it no longer sends to."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteAccess:
-    """As whom to read queues of other hosts: a user with a password, or the owner of the Kerberos ticket."""
+    """The credentials for reading queues of other hosts: a user with a password, or the Kerberos ticket of this
+    process."""
 
     user: str = ""
     password: str = field(default="", repr=False)
     kerberos: bool = False
     port: int | None = None
-    """Where remote read is served, if the endpoint mapper of the host is not to be asked."""
+    """The port of remote read; None asks the endpoint mapper of the host."""
     timeout_s: float | None = None
-    """How long the other host may be silent while something is asked of it; None for the time-out of the connection."""
+    """How long the other host may stay silent during a call; None means the time-out of the connection."""
 
     @classmethod
     def of_environment(cls) -> RemoteAccess:
-        """``MSMQ_USER`` and ``MSMQ_PASSWORD``, else the ticket that ``KRB5CCNAME`` names, else nobody."""
+        """Read ``MSMQ_USER`` and ``MSMQ_PASSWORD``; without a user, use the ticket that ``KRB5CCNAME`` names; else be
+        anonymous."""
         user, port = os.environ.get("MSMQ_USER", ""), os.environ.get("MSMQ_REMOTE_PORT", "")
         return cls(
             user,
@@ -56,13 +58,13 @@ class RemoteAccess:
 
 
 class Patience:
-    """How long a call tries again before it says that it cannot be made."""
+    """The time in which a call is tried again before it fails."""
 
     def __init__(self, timeout_s: float) -> None:
         self._end_s = time.monotonic() + timeout_s
 
     async def wait(self, error: MsmqError) -> None:
-        """Wait a moment before the next try; when the time is up, raise what came of the last one."""
+        """Pause before the next try, or raise ``error`` if the time is up."""
         if time.monotonic() > self._end_s:
             raise error
         await asyncio.sleep(_PAUSE_S)
@@ -82,13 +84,13 @@ def connect(
     """Connect to a queue manager: ``async with msmq.connect() as mq:``.
 
     ``server`` is ``unix:PATH`` or ``HOST:PORT``, or several of these with commas between them for a queue manager whose
-    instances take turns; without it ``MSMQ_SERVER`` is asked, then the usual socket of this
-    user, then that of the system. ``token`` and ``tls`` are for servers on other computers. ``timeout`` is how many
-    seconds a call waits for a server that cannot be reached or shows no sign of life before it gives up, at any time.
-    ``window`` is how many messages to one queue may be under way. ``remote`` says as whom to read queues of other
-    hosts; without it ``MSMQ_USER`` and ``MSMQ_PASSWORD`` do, or a Kerberos ticket. ``act_as`` says
-    for whom a process on the unix socket speaks: ``Bearer TOKEN``, or, if it is an administrator, a SID. ``telemetry``
-    is a :class:`msmq.telemetry.Telemetry`, which makes spans of what is done with messages.
+    instances take turns; without it the client looks at ``MSMQ_SERVER``, then for this user's usual socket, then for
+    the system's. ``token`` and ``tls`` are for servers on other computers. ``timeout`` is how many seconds a call waits
+    for a server that cannot be reached or shows no sign of life. ``window`` is how many messages to one queue may be
+    under way. ``remote`` holds the credentials for queues of other hosts; by default they come from ``MSMQ_USER`` and
+    ``MSMQ_PASSWORD`` or a Kerberos ticket. ``act_as`` says on whose behalf a process on the unix socket calls: ``Bearer
+    TOKEN``, or, if it is an administrator, a SID. ``telemetry`` is a :class:`msmq.telemetry.Telemetry`, which makes
+    spans of what is done with messages.
     """
     return Connection(
         server_address(server),
@@ -121,7 +123,7 @@ class Connection(Administration):
         self._remote = remote
         self.window = window
         self.watcher = None if telemetry is None else telemetry.watcher(address)
-        """Who is told what happens to messages, if anybody."""
+        """Reports what happens to messages to the telemetry, if there is one."""
         self._token = token
         self._act_as = act_as
         self._tls = tls
@@ -133,7 +135,7 @@ class Connection(Administration):
         self.kinds = Kinds()
         self._sweeping: asyncio.TimerHandle | None = None
         self._conversations: set[Stream] = set()
-        """Those with other hosts."""
+        """The open streams to other hosts."""
 
     def __repr__(self) -> str:
         return f"<Connection to {self.address}>"
@@ -157,7 +159,7 @@ class Connection(Administration):
             raise
 
     async def close(self) -> None:
-        """Send what is on its way, then hang up."""
+        """Send what is still under way, then disconnect."""
         self._is_open = False
         carrier, self._carrier = self._carrier, None
         senders, self._senders = self._senders, {}
@@ -176,31 +178,31 @@ class Connection(Administration):
     # --- queues and transactions --------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
-        """A queue by its path or format name."""
+        """Return a queue by its path or format name."""
         return Queue(self, name)
 
     def transaction(self) -> Transaction:
-        """A transaction: ``async with mq.transaction() as tx:``."""
+        """Begin a transaction: ``async with mq.transaction() as tx:``."""
         return Transaction(self)
 
     @property
     def dead_letters(self) -> Queue:
-        """Messages of this computer that could not be delivered."""
+        """The dead-letter queue of this computer, with messages that could not be delivered."""
         return Queue(self, ".\\deadletter$")
 
     @property
     def transactional_dead_letters(self) -> Queue:
-        """The dead letters of transactional messages."""
+        """The dead-letter queue of transactional messages."""
         return Queue(self, ".\\xactdeadletter$")
 
     @property
     def journal(self) -> Queue:
-        """Copies of delivered messages, for those who asked for them."""
+        """The journal of this computer, with copies of delivered messages whose senders asked for one."""
         return Queue(self, ".\\journal$")
 
     def sender(self, queue: str) -> Sender:
-        """The stream that sends to a queue; one for each, shared by all tasks."""
-        self._carry()  # a child that was forked has no part in the senders of its parent
+        """Return the stream that sends to a queue; all tasks share it."""
+        self._carry()  # a forked child must not use its parent's senders
         if queue not in self._senders:
             self._senders[queue] = Sender(self, queue)
             if self._sweeping is None:
@@ -211,7 +213,7 @@ class Connection(Administration):
         self._sweeping = asyncio.get_running_loop().call_later(_IDLE_S, self._sweep)
 
     def _sweep(self) -> None:
-        """Close the queues to which nothing was sent for a while."""
+        """Close the senders of queues to which nothing was sent for a while."""
         self._senders = {queue: sender for queue, sender in self._senders.items() if not sender.rest()}
         self._sweeping = None
         if self._senders:
@@ -220,7 +222,7 @@ class Connection(Administration):
     # --- calls --------------------------------------------------------------------------------------------------
 
     def _carry(self) -> Carrier:
-        """What carries calls in this process: a child that was forked begins anew."""
+        """Return the carrier of this process; a forked child gets a new one."""
         if not self._is_open:
             raise ConnectionLostError("The connection is not open; use `async with msmq.connect() as mq:`.")
         if self._carrier is None or self._process != os.getpid():
@@ -248,20 +250,21 @@ class Connection(Administration):
         )
 
     async def _ready(self) -> Carrier:
-        """The carrier, once it is connected."""
+        """Wait for the connection, then return the carrier."""
         carrier = self._carry()
         await carrier.ready()
         return carrier
 
     def took(self, message: ReceivedMessage, transaction: Transaction | None = None) -> None:
-        """The program has got a message that it did not get from a receiver."""
+        """Report a message that the program got without a receiver."""
         if self.watcher is not None:
             self.watcher.received(message, self.watcher.now())
             if transaction is not None:
                 transaction.took(message)
 
     async def elsewhere(self, queue: str) -> tuple[RemoteAccess, pb.QueuePlace] | None:
-        """As whom to read a queue of another computer, and where it is; None for queues of the server's own."""
+        """Return the credentials and the place of a queue on another computer; None if the queue is the server's
+        own."""
         place: pb.QueuePlace = await self.call("LocateQueue", pb.QueueName(queue=queue), safe=True)
         if place.here:
             return None
@@ -269,17 +272,17 @@ class Connection(Administration):
         return access if access.timeout_s else replace(access, timeout_s=self._timeout_s), place
 
     def joined(self, conversation: Stream) -> Stream:
-        """A conversation with another host. Closing the connection waits for its end: its last words may be that a
-        message was received."""
+        """Remember a stream to another host. Closing the connection waits for its end, because its last word may be
+        that a message was received."""
         self._conversations = {one for one in self._conversations if not one.over} | {conversation}
         return conversation
 
     def patience(self) -> Patience:
-        """How long a call that begins now may try."""
+        """Start the clock for a call that begins now."""
         return Patience(self._timeout_s)
 
     async def call(self, name: str, request: Any, *, safe: bool = False) -> Any:
-        """One call. One that is ``safe`` to make twice is made again when the connection breaks."""
+        """Make a call. If the connection breaks, a call that is ``safe`` to make twice is made again."""
         patience = self.patience()
         while True:
             carrier = await self._ready()
@@ -291,7 +294,7 @@ class Connection(Administration):
                 await patience.wait(error)
 
     async def server_stream(self, name: str, request: Any) -> AsyncIterator[Any]:
-        """A call with many answers."""
+        """Make a call with many replies."""
         carrier = await self._ready()
         async with aclosing(carrier.replies(name, request)) as replies:
             async for reply in replies:

@@ -1,8 +1,8 @@
-"""A consumer: works on the messages of a queue until it is told to stop, and then comes to an orderly end.
+"""A consumer: it processes the messages of a queue until it is told to stop, then shuts down cleanly.
 
 It outlives its connection: while no queue manager answers it tries again. When it is stopped, or the process gets
-SIGTERM or SIGINT, it takes no new messages; the ones that are being worked on are finished, and those that were fetched
-ahead go back to the queue when the receiver is closed.
+SIGTERM or SIGINT, it takes no new messages; those in work are finished, and those that were fetched ahead go back to
+the queue when the receiver is closed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _log = logging.getLogger(__name__)
 
 
 class Consumer:
-    """Messages of one queue, one after another with ``async for``, or several at a time with :meth:`run`."""
+    """Processes the messages of one queue: one after another with ``async for``, or several at a time with
+    :meth:`run`."""
 
     def __init__(
         self, queue: Queue, *, concurrency: int, drain: float | None, signals: tuple[signal.Signals, ...]
@@ -49,7 +50,7 @@ class Consumer:
         self._stopped.set()
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """Messages as they come, until it is stopped; each is to be acknowledged or rejected."""
+        """Yield messages as they come until the consumer is stopped. Each must be acknowledged or rejected."""
         with self._heeding_signals():
             while not self._stopped.is_set():
                 try:
@@ -62,8 +63,8 @@ class Consumer:
                     await self._pause()
 
     async def run(self, work: Callable[[ReceivedMessage], Awaitable[None]]) -> None:
-        """Have the messages worked on, as many at a time as ``concurrency`` says, until it is stopped. A message is
-        acknowledged when its work returns, and rejected when that raises an exception."""
+        """Call ``work`` for each message, for up to ``concurrency`` messages at a time, until the consumer is stopped.
+        A message is acknowledged when ``work`` returns, and rejected when it raises an exception."""
         try:
             async for message in self:
                 task = asyncio.ensure_future(self._work(work, message))
@@ -75,7 +76,7 @@ class Consumer:
                 task.cancel()
 
     async def _room(self) -> None:
-        """Wait until one more message can be worked on, or the consumer is stopped."""
+        """Wait until there is room for one more message, or the consumer is stopped."""
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             while len(self._at_work) >= self._concurrency and not self._stopped.is_set():
@@ -99,7 +100,7 @@ class Consumer:
             _log.warning("%r may be delivered again: %s", message, error)
 
     async def _next(self, receiver: Receiver) -> ReceivedMessage | None:
-        """The next message; None as soon as the consumer is stopped."""
+        """Wait for the next message; None as soon as the consumer is stopped."""
         if self._stopped.is_set():
             return None
         coming = asyncio.ensure_future(receiver.receive())
@@ -116,7 +117,7 @@ class Consumer:
             coming.cancel()
 
     async def _finish(self) -> None:
-        """Wait for the work that has begun, while its messages are still held."""
+        """Wait for the work that has begun, while the receiver still holds its messages."""
         if self._at_work:
             await asyncio.wait(set(self._at_work), timeout=self._drain_s)
 
@@ -128,7 +129,8 @@ class Consumer:
 
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:
-        """Stop on a signal; a second one does what it did before. Only the main thread hears of them."""
+        """Stop at the first signal and restore its ordinary effect, so that a second one ends the process. Works in the
+        main thread only, where signals are handled."""
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
             yield
             return

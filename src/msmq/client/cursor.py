@@ -1,4 +1,4 @@
-"""A cursor: one's own place in a queue."""
+"""A cursor: a reader's own position in a queue."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Walks over the messages of a queue: ``async with queue.cursor() as cursor: async for message in cursor: ...``,
-    which ends at the end of the queue. A cursor lives as long as its connection."""
+    """Walks over the messages of a queue: ``async with queue.cursor() as cursor: async for message in cursor: ...``.
+    The loop ends at the end of the queue. A cursor lives as long as its connection."""
 
     def __init__(self, connection: Connection, queue: str, *, receive: bool) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class Cursor:
         return self
 
     async def _open(self) -> None:
-        """Open the queue with whoever has it; raises what they say."""
+        """Open the queue at the server or host that has it; raises the error that it reports."""
         assert self._stream is not None
         opening = pb.OpenToBrowse(queue=self.queue, receive=self._receive, form=pb.PACKET)
         try:
@@ -64,7 +64,7 @@ class Cursor:
             await self._stream.close()
 
     def leave(self) -> None:
-        """Close, and do not wait for it."""
+        """Close without waiting."""
         if self._stream is not None:
             self._stream.end()
 
@@ -105,20 +105,20 @@ class Cursor:
         return [ReceivedMessage.delivered(delivered, self.queue) for delivered in reply.deliveries.messages]
 
     async def next(self, timeout: float | None = 0) -> ReceivedMessage:
-        """The next message, which becomes the current one. IoTimeoutError when none comes in time; None waits for
-        ever."""
+        """Go to the next message and return it; it becomes the current one. Raises IoTimeoutError when none comes in
+        time; None waits for ever."""
         return (await self._step(pb.Step.NEXT, timeout))[0]
 
     async def next_many(self, count: int, timeout: float | None = 0) -> list[ReceivedMessage]:
-        """The next messages, up to ``count`` of them; only the first is waited for."""
+        """Go on by up to ``count`` messages and return them. Only the first is waited for."""
         return await self._step(pb.Step.NEXT, timeout, count)
 
     async def current(self, timeout: float | None = 0) -> ReceivedMessage:
-        """The current message again, if it is still there."""
+        """Return the current message again, if it is still there."""
         return (await self._step(pb.Step.CURRENT, timeout))[0]
 
     async def take(self, transaction: Transaction | None = None) -> ReceivedMessage:
-        """Take the current message out of the queue. A call that is cancelled has left it there."""
+        """Take the current message out of the queue. If the call is cancelled, the message stays there."""
         if transaction is None:
             return (await self.hold()).keep()
         step = self._step(pb.Step.TAKE_CURRENT, 0, transaction=transaction.identifier)
@@ -129,30 +129,31 @@ class Cursor:
         return message
 
     async def hold(self) -> HeldAtCursor:
-        """Take the current message in two steps: it is held, and the caller decides whether it leaves the queue."""
+        """Take the current message in two steps: hold it, then let the caller decide whether it leaves the queue."""
         return await self._hold(pb.Step(action=pb.Step.HOLD_CURRENT, timeout_ms=0))
 
     async def hold_by_id(self, lookup_id: int, seek: int) -> HeldAtCursor:
-        """Take the message of a lookup identifier, or one near it, in two steps."""
+        """Hold the message with a lookup identifier, or one near it, as the first of two steps to take it."""
         return await self._hold(pb.Step(action=pb.Step.HOLD, lookup_id=lookup_id, seek=seek))  # type: ignore[arg-type]
 
     async def look_at(self, lookup_id: int, seek: int) -> ReceivedMessage:
-        """Look at the message of a lookup identifier, or at one near it."""
+        """Look at the message with a lookup identifier, or at one near it."""
         return (await self._asked(pb.Step(action=pb.Step.LOOK, lookup_id=lookup_id, seek=seek)))[0]  # type: ignore[arg-type]
 
     async def hold_wanted(self, wanted: Wanted, timeout: float | None) -> HeldAtCursor:
-        """Take the first message with an identifier in two steps."""
+        """Hold the first message with a wanted identifier, as the first of two steps to take it."""
         with self._given_up():
             return await self._hold(wanted.step(pb.Step.HOLD, timeout))
 
     async def look_for(self, wanted: Wanted, timeout: float | None) -> ReceivedMessage:
-        """Look at the first message with an identifier."""
+        """Look at the first message with a wanted identifier."""
         with self._given_up():
             return (await self._asked(wanted.step(pb.Step.LOOK, timeout)))[0]
 
     @contextmanager
     def _given_up(self) -> Iterator[None]:
-        """Nobody waits any more: the queue manager need not go on looking, and gives back what it held."""
+        """If the caller stops waiting, cancel the stream: the queue manager stops looking and gives back what it
+        held."""
         try:
             yield
         except asyncio.CancelledError:
@@ -161,7 +162,7 @@ class Cursor:
             raise
 
     async def take_wanted(self, wanted: Wanted, transaction: Transaction) -> ReceivedMessage:
-        """Take the first message with an identifier in a transaction, if it is there."""
+        """Take the first message with a wanted identifier in a transaction, if it is there."""
         step = wanted.step(pb.Step.TAKE, 0)
         step.transaction = transaction.identifier
         return self._took((await transaction.taking(self._asked(step)))[0], transaction)
@@ -171,7 +172,7 @@ class Cursor:
         try:
             return HeldAtCursor(self, (await asyncio.shield(asked))[0])
         except asyncio.CancelledError:
-            asked.add_done_callback(self._give_back)  # the message that may be on its way stays in the queue
+            asked.add_done_callback(self._give_back)  # a message on its way stays there
             raise
 
     def _give_back(self, asked: asyncio.Future[list[ReceivedMessage]]) -> None:
@@ -179,19 +180,19 @@ class Cursor:
             self.release(asked.result()[0])
 
     def keep(self, message: ReceivedMessage) -> None:
-        """A message that is held leaves the queue."""
+        """Take a held message out of the queue."""
         if self._stream is None or self._stream.over:
             raise ConnectionLostError("The connection broke, and the message went back to its queue.")
         self._stream.put(pb.BrowseRequest(keep=pb.Keep(lookup_id=message.lookup_id)))
         self._connection.took(message)
 
     def release(self, message: ReceivedMessage) -> None:
-        """A message that is held stays in the queue."""
+        """Leave a held message in the queue."""
         if self._stream is not None:
             self._stream.put(pb.BrowseRequest(release=pb.Release(lookup_id=message.lookup_id)))
 
     async def restart(self) -> None:
-        """Go back in front of the queue."""
+        """Go back to the place before the first message."""
         await self._step(pb.Step.RESTART, 0)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
@@ -205,13 +206,14 @@ class Cursor:
 
 
 class Wanted(NamedTuple):
-    """A message by its identifier, or by its correlation identifier."""
+    """The identifier, or correlation identifier, of a message that is looked for."""
 
     message_id: bytes = b""
     correlation_id: bytes = b""
 
     def step(self, action: pb.Step.Action, timeout: float | None) -> pb.Step:
-        """Without a ``timeout`` it is waited for; with 0 it has to be there."""
+        """Make the request that looks for the message. With a ``timeout`` of None it waits, with 0 the message must be
+        there."""
         step = pb.Step(action=action, message_id=self.message_id, correlation_id=self.correlation_id)
         if timeout is not None:
             step.timeout_ms = int(timeout * 1000)
@@ -219,7 +221,7 @@ class Wanted(NamedTuple):
 
 
 class HeldAtCursor:
-    """A message that is held by way of a cursor; see :class:`msmq.client.receiver.Held`."""
+    """A message that is held through a cursor; see :class:`msmq.client.receiver.Held`."""
 
     def __init__(self, cursor: Cursor, message: ReceivedMessage) -> None:
         self._cursor = cursor
@@ -227,18 +229,18 @@ class HeldAtCursor:
         self.message = message
 
     def last(self) -> Self:
-        """The cursor was there for this message only."""
+        """Close the cursor together with the message: it was opened for this message only."""
         self._is_last = True
         return self
 
     def keep(self) -> ReceivedMessage:
-        """The message is the reader's, and leaves the queue."""
+        """Take the message out of the queue and return it."""
         self._cursor.keep(self.message)
         self._end()
         return self.message
 
     def give_back(self) -> None:
-        """The message stays in the queue."""
+        """Leave the message in the queue."""
         self._cursor.release(self.message)
         self._end()
 

@@ -1,4 +1,4 @@
-"""What a queue manager tells of itself, its queues and their figures."""
+"""What a queue manager reports about itself, its queues and their figures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from msmq.api.generated import msmq_pb2 as pb
 
 UNLIMITED: Final = 0xFFFFFFFF
-"""As a quota: none."""
+"""The quota that means "no limit"."""
 
 
 class QueueKind(IntEnum):
-    """What a queue is."""
+    """The kind of a queue."""
 
     PRIVATE = 0
     PUBLIC = 1
@@ -58,9 +58,9 @@ class QueueInfo:
     max_deliveries: int
     poison_subqueue: str
     paused_messages: int
-    """Rejected messages that are out of sight for a while."""
+    """Rejected messages that are hidden until their retry delay is over."""
     poisoned_total: int
-    """Messages that were rejected too often, since the start of the queue manager."""
+    """Messages that were rejected too often, counted since the queue manager started."""
 
     @classmethod
     def of(cls, info: pb.QueueInfo) -> QueueInfo:
@@ -112,7 +112,7 @@ ERRORS: Final = {
     "RoutingDataNotAvailable": "the directory does not say how to get there",
     "LowResource": "this computer is short of memory or disk",
 }
-"""What each status of an attempt to connect means."""
+"""The meaning of each status of a connection attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingInfo:
-    """Messages on their way to one destination."""
+    """An outgoing queue: messages on their way to one destination."""
 
     format_name: str
     state: str
@@ -158,19 +158,19 @@ class OutgoingInfo:
 
     @property
     def last_error(self) -> str:
-        """How the last attempt to connect failed; empty if it did not."""
+        """The status with which the last connection attempt failed; empty if it did not fail."""
         last = self.attempts[-1].status if self.attempts else ""
         return "" if last in ("Established", "InProcess", "EstablishPacketReceived") else last
 
     @property
     def last_error_words(self) -> str:
-        """The last error as a sentence; empty if there was none."""
+        """The last error in words; empty if there was none."""
         return ERRORS.get(self.last_error, self.last_error)
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a queue manager uses of what the system gives it; a limit of 0 means that there is none."""
+    """The system resources that a queue manager uses; a limit of 0 means that there is none."""
 
     descriptors: int
     descriptor_limit: int
@@ -243,7 +243,7 @@ class AccessEntry:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Who owns an object and who may do what with it."""
+    """The owner of an object, and who may do what with it."""
 
     owner: str
     entries: tuple[AccessEntry, ...]
@@ -259,10 +259,10 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Where a queue is."""
+    """The place of a queue."""
 
     here: bool
-    """On the server's computer; then the rest is empty."""
+    """True if the queue is on the server's computer; then the rest is empty."""
     host: str
     format_name: str
 
@@ -273,14 +273,14 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A public queue that a computer and its directory have differently."""
+    """A public queue about which a computer and its directory disagree."""
 
     kind: str
     """``only here``, ``only in the directory``, ``another identifier`` or ``other values``."""
     queue: str
     detail: str
     choices: tuple[str, ...]
-    """What can be done about it."""
+    """The ways to resolve the difference."""
 
     @classmethod
     def of(cls, given: pb.DirectoryDifference) -> Difference:
@@ -289,7 +289,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PropertyValue:
-    """A property by its number and name in MS-MQMQ 2.3. A vector has a text for each element."""
+    """A property by its number and name in MS-MQMQ 2.3. ``values`` has one text, or one for each element of a
+    vector."""
 
     id: int
     name: str
@@ -303,7 +304,7 @@ class PropertyValue:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate by which a user's messages are known."""
+    """A certificate that identifies a user as the sender of signed messages."""
 
     certificate: bytes
     digest: bytes
@@ -328,7 +329,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class TokenInfo:
-    """A token that lets its owner in by TCP."""
+    """A token that lets its owner connect over TCP."""
 
     name: str
     sid: str
@@ -341,7 +342,7 @@ class TokenInfo:
 
 @dataclass(frozen=True, slots=True)
 class AccountInfo:
-    """A local account, which reads queues of its host from elsewhere."""
+    """A local account, for users who read queues of this host from other computers."""
 
     name: str
     sid: str
@@ -354,17 +355,17 @@ class AccountInfo:
 
 @dataclass(frozen=True, slots=True)
 class AlarmRule:
-    """What somebody wants to be told of."""
+    """A rule that says when somebody wants an alarm."""
 
     name: str
     kind: str
     """One of :data:`msmq.api.alarm_rules.KINDS`."""
     threshold: float = 0.0
-    """Messages, seconds or bytes; the alarm is on above it, or below it for what is free on the disk."""
+    """Messages, seconds or bytes. The alarm is raised above it, or below it for free space on the disk."""
     queue: str = "*"
-    """Which queues, as a pattern."""
+    """A pattern for the names of queues."""
     for_s: float = 0.0
-    """How long it must have been so."""
+    """How long the condition must have held."""
     webhooks: tuple[str, ...] = ()
     mail_to: tuple[str, ...] = ()
 

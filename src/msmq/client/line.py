@@ -1,9 +1,9 @@
-"""The client's end of the short line (:mod:`msmq.api.frames`): no task, no thread and no HTTP/2 in between.
+"""The client's end of the line (:mod:`msmq.api.frames`): calls without a task, a thread or HTTP/2 in between.
 
-A line is one connection with all calls of a client. It is broken for good when its connection is, or when the queue
-manager has said nothing for as long as the client is willing to wait; the carrier makes a new one for the next call. A
-child that was forked has no part in the lines of its parent: it closes its copies of their sockets, so that nobody
-hears two processes on one line, and the end of the parent is the end of its lines.
+A line is one connection that carries all calls of a client. It is broken for good when its connection breaks, or when
+the queue manager stays silent for as long as the client is willing to wait; the carrier makes a new one for the next
+call. A forked child does not use the lines of its parent: it closes its copies of their sockets, so that no server
+hears two processes on one line, and a line ends when the parent ends.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqEr
 
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
-"""How often the line looks for a sign of life before its patience is at an end."""
+"""How often the line looks for a sign of life within the time that it waits."""
 
 
 class _OrderlyEndError(ConnectionLostError):
-    """The other side has ended the stream, and nothing was wrong."""
+    """The server ended the stream, without an error."""
 
 
 class LineStream:
-    """A call, as :class:`msmq.client.stream.Stream` is one. With ``paced`` the window opens when a reply is
-    :meth:`read`, and not when it comes."""
+    """A call on a line; implements :class:`msmq.client.stream.Stream`. With ``paced`` the window is opened again when a
+    reply is :meth:`read`, not when it arrives."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class LineStream:
         self._unread: deque[int] = deque()
         self._gone: asyncio.Future[None] | None = None
         self.leaving = False
-        """Whether leave was taken."""
+        """True once the client has ended its side."""
         self.over = False
 
-    # --- what comes ---------------------------------------------------------------------------------------------
+    # --- incoming frames ----------------------------------------------------------------------------------------
 
     def take(self, kind: int, payload: bytes) -> None:
-        """A frame of this call has come."""
+        """Handle a frame of this call."""
         if kind == MESSAGE:
             self._inflow.take(cost(payload))
             self._unread.append(cost(payload))
@@ -105,7 +105,7 @@ class LineStream:
             self._send_on()
 
     def _send_on(self) -> None:
-        """Send what waited for the window, and the end if that waited too."""
+        """Send what waited for the window, then the end of the stream if that waited too."""
         if self._unsent:
             while self._unsent and self._may_send > 0:
                 self._send(self._unsent.popleft())
@@ -113,13 +113,13 @@ class LineStream:
                 self._line.write(*frame(END, self._number))
 
     def read(self) -> None:
-        """A reply was read, the first that was not yet."""
+        """Note that the oldest unread reply was read, and open the window again for it."""
         granted = self._inflow.use(self._unread.popleft())
         if granted and not self.over:
             self._line.write(window(self._number, granted))
 
     def finish(self, error: MsmqError) -> None:
-        """It is over, and this is why."""
+        """End the call and report why."""
         if not self.over:
             self.over = True
             self._line.forget(self._number)
@@ -127,10 +127,10 @@ class LineStream:
                 self._gone.set_result(None)
             self._lost(error)
 
-    # --- what the stream's user does ----------------------------------------------------------------------------
+    # --- calls by the stream's user -----------------------------------------------------------------------------
 
     def put(self, request: Any) -> None:
-        """Send a request, when the window has room; after the end nobody hears it."""
+        """Send a request as soon as the window has room. After the end it is dropped."""
         if self.over or self.leaving:
             return
         written = request.__class__ is list
@@ -151,14 +151,14 @@ class LineStream:
         self._line.write(*frame(MESSAGE, self._number, *payload))
 
     def end(self) -> None:
-        """Take leave: what was put in goes out, and the other side ends the stream."""
+        """End the client's side: what was put in is still sent, then the server ends the stream."""
         if not self.over and not self.leaving:
             self.leaving = True
             if not self._unsent:
                 self._line.write(*frame(END, self._number))
 
     async def close(self, timeout_s: float = 5.0) -> None:
-        """Take leave, and wait for the other side to end the stream."""
+        """End the client's side, and wait for the server to end the stream."""
         self.end()
         try:
             if not self.over:
@@ -168,13 +168,13 @@ class LineStream:
             self.cancel()
 
     def cancel(self) -> None:
-        """Give the call up, if it is not over."""
+        """Cancel the call, if it is not over."""
         if not self.over:
             self._line.write(*frame(CANCEL, self._number))
             self.finish(_ended())
 
     def forked(self) -> None:
-        """This is a child, and the call its parent's: nobody here waits for it."""
+        """Mark the call as over in a forked child: it belongs to the parent."""
         self.over = True
 
 
@@ -206,14 +206,14 @@ class Line(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, target: Target, said: str, patience_s: float) -> Line:
-        """Connect, and say for whom one speaks, if there is something to say. Raises OSError when nobody listens, and
-        ServerNotAvailableError when it would be of no use to try again."""
+        """Connect, and identify the caller if ``said`` is not empty. Raises OSError when nobody listens, and
+        ServerNotAvailableError when trying again would not help."""
         sock = await target.connect()
         line = cls(target, sock, patience_s)
         try:
             opening = GREETING + b"".join(frame(SPEAK, 0, said.encode())) if said else GREETING
             if target.tls is None:
-                with suppress(ConnectionError):  # one without room has hung up already, and has said why
+                with suppress(ConnectionError):  # a server without room has hung up already, after saying why
                     sock.send(opening)
             await target.join(lambda: line, sock)
             if target.tls is not None and line._transport is not None:
@@ -254,7 +254,7 @@ class Line(asyncio.Protocol):
             self.hang_up(ConnectionLostError(f"The queue manager cannot be understood: {error}"))
 
     def _greet(self, data: bytes) -> bytes:
-        """What is behind the greeting, once it is there; it may come in pieces."""
+        """Check the greeting, which may come in pieces. Returns the bytes behind it."""
         self._greeting += data
         start = self._greeting[: len(GREETING)]
         if not GREETING.startswith(start):
@@ -288,7 +288,7 @@ class Line(asyncio.Protocol):
             stream.finish(error)
 
     async def close(self, timeout_s: float) -> None:
-        """Let streams that have taken leave come to their end, then hang up."""
+        """Wait for the streams that the client has ended, then hang up."""
         leaving = [stream.close(timeout_s) for stream in self._streams.values() if stream.leaving]
         try:
             await asyncio.gather(*leaving)
@@ -298,9 +298,9 @@ class Line(asyncio.Protocol):
             await asyncio.wait({self._gone}, timeout=timeout_s)
 
     def forked(self) -> None:
-        """This is a child: the line belongs to the parent."""
+        """Give the line up in a forked child: it belongs to the parent."""
         self.broken = True
-        self._transport = None  # its loop is the parent's too, and must not hear of this
+        self._transport = None  # the parent uses its event loop, which must not notice this
         for stream in self._streams.values():
             stream.forked()
         self._sock.close()
@@ -330,7 +330,7 @@ class Line(asyncio.Protocol):
         return stream
 
     def forget(self, number: int) -> None:
-        """A call is over."""
+        """Drop a call that is over."""
         self._streams.pop(number, None)
 
     def write(self, *parts: bytes) -> None:
@@ -342,13 +342,13 @@ class Line(asyncio.Protocol):
             for part in parts:
                 self._transport.write(memoryview(part))
 
-    # --- patience -----------------------------------------------------------------------------------------------
+    # --- signs of life ------------------------------------------------------------------------------------------
 
     def _look_later(self) -> None:
         self._alarm = self._loop.call_later(self._patience_s / _LOOKS, self._look)
 
     def _look(self) -> None:
-        """Ask for a sign of life while somebody waits for an answer, and give up when none has come."""
+        """Ping while a call waits for an answer, and hang up after too many looks without one."""
         self._alarm = None
         if not self._streams:
             return
@@ -365,7 +365,7 @@ class Line(asyncio.Protocol):
 
 
 _LINES: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
-"""The lines of this process."""
+"""All lines of this process."""
 
 
 def _forked() -> None:
@@ -379,7 +379,7 @@ if sys.platform != "win32":
 
 
 class LineCarrier:
-    """Makes calls on a line, and a new line when it is broken: a :class:`msmq.client.stream.Carrier`."""
+    """Makes calls on a line, and replaces the line when it is broken: a :class:`msmq.client.stream.Carrier`."""
 
     def __init__(
         self, target: Target, said: str, timeout_s: float, no_answer: Callable[[Exception | None], MsmqError]

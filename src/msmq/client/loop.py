@@ -1,8 +1,8 @@
 """An event loop in a thread of its own, for programs that have none.
 
-The thread is one of the operating system, also where gevent or eventlet have put greenlets in the place of threads: a
-greenlet would share its thread with others that have loops too. And whoever waits for it in a greenlet lets the other
-greenlets run: there the wait is a sleep of theirs, again and again.
+It is a thread of the operating system even where gevent or eventlet have replaced threads by greenlets: a greenlet
+would share its thread with others that have event loops too. A greenlet that waits for the loop sleeps in short pauses,
+so that the other greenlets run meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_PAUSE_S: Final = 0.02
 
 
 def _greenlets() -> Callable[[str], Any] | None:
-    """How to get at a module as it was before greenlets replaced it; None where nothing was replaced."""
+    """Return a function that finds a module as it was before greenlets replaced it; None where nothing was replaced."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and gevent.is_module_patched("threading"):
         return lambda name: gevent.get_original("_thread", name)
@@ -34,7 +34,7 @@ def _greenlets() -> Callable[[str], Any] | None:
 
 
 def _start(target: Callable[[], None]) -> None:
-    """Run something in a thread that ends with the process."""
+    """Run a function in a thread that ends with the process."""
     original = _greenlets()
     if original is not None:
         original("start_new_thread")(target, ())
@@ -43,10 +43,10 @@ def _start(target: Callable[[], None]) -> None:
 
 
 class Signal:
-    """Something that is waited for, and set once, by a thread that the loop runs in.
+    """An event that is set once by the loop's thread and that other threads wait for.
 
-    It is a bare lock, which is held until then: an event of `threading` has a second lock inside, and an exception
-    that comes in the middle of its wait may find that one in disorder.
+    It is a bare lock, held until then: an event of `threading` has a second lock inside, which an exception in the
+    middle of a wait may leave in disorder.
     """
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class Signal:
 
 
 class Loop:
-    """An event loop in a thread. It is of one process only: a child that was forked has no such thread."""
+    """An event loop in a thread. It belongs to one process: a forked child has no such thread."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop
         self._begun, self._ended = Signal(), Signal()
         self._handovers: list[_Handover[Any]] = []
-        """What has come to its end, and the program is about to say whether it has got it."""
+        """Results that have left the loop while the program has not yet said whether it got them."""
         _start(self._main)
         self._begun.wait()
 
@@ -93,12 +93,12 @@ class Loop:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process in which it runs."""
+        """True in the process in which the loop runs."""
         return self._process == os.getpid()
 
     def run(self, coroutine: Coroutine[Any, Any, _T], handover: _Handover[_T] | None = None) -> _T:
-        """Run a coroutine and wait for it. Whoever stops waiting, because a signal raised an exception for example,
-        ends it."""
+        """Run a coroutine and wait for its result. If the wait is interrupted, for example by an exception that a
+        signal raised, the coroutine is cancelled."""
         if not self.is_here or self._loop.is_closed():
             coroutine.close()
             raise ConnectionLostError(
@@ -115,7 +115,7 @@ class Loop:
             raise
 
     def _begin(self, call: _Call[Any]) -> None:
-        self._settle()  # whoever makes the next call has got what the last one gave
+        self._settle()  # the program makes another call, so it got what the last one returned
         call.start()
 
     def take(
@@ -125,8 +125,8 @@ class Loop:
         keep: Callable[[_T], object] | None = None,
         shown: Callable[[_T], Any] = lambda taken: taken,
     ) -> Any:
-        """Run a coroutine that takes a message, and give what ``shown`` makes of it. What it took is kept when it has
-        reached the program; if an exception comes first, wherever in here, it is given back.
+        """Run a coroutine that takes a message, and return what ``shown`` makes of it. The message is kept once it has
+        reached the program; if an exception comes first, anywhere in here, it is given back.
 
         The decision to keep it is an assignment, and no signal is handled between an assignment and the return.
         """
@@ -144,17 +144,17 @@ class Loop:
             raise
 
     def _settle(self, *more: _Handover[Any]) -> None:
-        """Keep or give back what the program has spoken about; it is a moment late with the others."""
+        """Keep or give back what the program has decided on; look again in a moment at the rest."""
         self._handovers = [each for each in (*self._handovers, *more) if not each.settle()]
         if self._handovers:
             self._loop.call_later(_FIRST_PAUSE_S, self._settle)
 
     def tell(self, function: Callable[[], object]) -> None:
-        """Have something done in the loop, and do not wait for it."""
+        """Call a function in the loop without waiting for it."""
         self._loop.call_soon_threadsafe(function)
 
     def call(self, function: Callable[[], _T]) -> _T:
-        """Call something that wants to be in the loop."""
+        """Call a function in the loop and wait for its result."""
 
         async def called() -> _T:
             return function()
@@ -162,7 +162,7 @@ class Loop:
         return self.run(called())
 
     def finish(self, function: Callable[[], asyncio.Future[_T]]) -> _T:
-        """Call something that begins there, and wait for its end."""
+        """Call a function in the loop and wait for the future that it returns."""
 
         async def finished() -> _T:
             return await function()
@@ -188,25 +188,25 @@ class Loop:
 
 
 class _Handover(Generic[_T]):
-    """Something on its way from the loop to the program. The program says whether it has arrived; everything else
+    """A result on its way from the loop to the program. The program says whether it has arrived; everything else
     happens in the loop."""
 
     def __init__(self, give_back: Callable[[_T], object], keep: Callable[[_T], object] | None = None) -> None:
         self.arrived: bool | None = None
-        """None until the program has said it."""
+        """None until the program has decided."""
         self._give_back = give_back
         self._keep = keep
         self._taken: list[_T] = []
         self._refused = False
 
     def offer(self, taken: _T) -> None:
-        """The coroutine came to its end, perhaps after the program had left."""
+        """Take the result of the coroutine, even if the program has left meanwhile."""
         self._taken.append(taken)
         if self._refused:
             self.settle()
 
     def settle(self) -> bool:
-        """Keep what was taken, or give it back; whether the program has said which."""
+        """Keep or give back what was taken. Returns whether the program has decided yet."""
         if self.arrived is None:
             return False
         self._refused = not self.arrived
@@ -219,7 +219,7 @@ class _Handover(Generic[_T]):
 
 
 class _Call(Generic[_T]):
-    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other."""
+    """A coroutine that a thread waits for. Everything but the wait happens in the loop."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, _T], handover: _Handover[_T] | None) -> None:
         self._coroutine = coroutine
@@ -238,13 +238,13 @@ class _Call(Generic[_T]):
         self._ended.set()
 
     def result(self) -> _T:
-        """Wait for the end of the coroutine; gives what it gave, and raises what it raised."""
+        """Wait for the coroutine. Returns its result or raises its exception."""
         self._ended.wait()
         assert self._task is not None
         return self._task.result()
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the coroutine, as nobody waits for it any more."""
         if self._abandoned:
             return
         self._abandoned = True

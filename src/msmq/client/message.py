@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class Delivery(IntEnum):
-    """How safe a message is."""
+    """How well the queue managers protect a message."""
 
     DEFAULT = 0
-    """Recoverable, and in a transaction of its own where the queue is a transactional one of this computer."""
+    """Recoverable; to a transactional queue of this computer, in a transaction of its own."""
     EXPRESS = 1
-    """In memory: quick, and lost when the queue manager stops."""
+    """Kept in memory: quick, and lost when the queue manager stops."""
     RECOVERABLE = 2
-    """On disk."""
+    """Kept on disk."""
     TRANSACTIONAL = 3
-    """On disk, exactly once and in order; a transaction of its own unless it is sent in one."""
+    """Kept on disk, delivered exactly once and in order. It gets a transaction of its own unless it is sent in one."""
 
 
 class Acknowledge(IntFlag):
-    """Which acknowledgments a sender wants in its administration queue."""
+    """The acknowledgments that a sender wants in its administration queue."""
 
     NONE = 0
     ARRIVAL = 1
@@ -70,7 +70,7 @@ def id_text(message_id: bytes) -> str:
 
 
 def id_bytes(given: bytes | str) -> bytes:
-    """The twenty bytes of a message identifier, which may be written as :func:`id_text` does."""
+    """Return the twenty bytes of a message identifier, which may be given as :func:`id_text` writes it."""
     if isinstance(given, bytes):
         if len(given) != 20:
             raise ValueError("A message identifier has twenty bytes.")
@@ -82,16 +82,16 @@ def id_bytes(given: bytes | str) -> bytes:
 
 
 class Receipt(NamedTuple):
-    """A message was sent: it is in its queue, or on its way to it, and will not be lost."""
+    """The receipt for a sent message: it is in its queue, or safely on its way there."""
 
     queue_manager: bytes
     ordinal: int
     lookup_id: int
-    """Its place in a queue of this computer, or in the outgoing queue."""
+    """Its position in a queue of this computer, or in the outgoing queue."""
 
     @property
     def message_id(self) -> bytes:
-        """Twenty bytes; an answer has them as its correlation_id."""
+        """The identifier in twenty bytes; an answer carries them as its correlation_id."""
         return self.queue_manager + self.ordinal.to_bytes(4, "little")
 
     @property
@@ -105,32 +105,32 @@ class Message:
     """A message to send.
 
     A body may be bytes, text, a number, a truth value, a UUID, a Decimal, a datetime, or a dict or list, which becomes
-    JSON; ``formatter`` chooses one of System.Messaging's forms instead. Unless told otherwise a message is kept on
+    JSON; ``formatter`` chooses one of System.Messaging's formats instead. Unless told otherwise a message is kept on
     disk, and goes to the dead-letter queue of this computer if it cannot be delivered.
     """
 
     body: Body = b""
     label: str = ""
     body_type: int | None = None
-    """A VARTYPE; None takes the usual one of the body."""
+    """A VARTYPE; None takes the usual one for the body."""
     delivery: Delivery = Delivery.DEFAULT
     priority: int | None = None
-    """0 to 7, 3 when None; the highest is received first."""
+    """0 to 7; None means 3. Messages of the highest priority are received first."""
     correlation_id: bytes = b""
     """Twenty bytes, usually the ``message_id`` of the message that this one answers."""
     response_queue: str = ""
     admin_queue: str = ""
     acknowledgements: Acknowledge = Acknowledge.NONE
     time_to_reach_queue: timedelta | float | None = None
-    """Seconds in which it must have reached its queue."""
+    """Seconds within which it must reach its queue."""
     time_to_be_received: timedelta | float | None = None
-    """Seconds in which it must have been received."""
+    """Seconds within which it must be received."""
     journal: bool = False
     """Keep a copy in the journal of this computer."""
     dead_letter: bool = True
     """Keep it in the dead-letter queue of this computer if it cannot be delivered."""
     dead_letter_queue: str = ""
-    """A queue of the application's own instead."""
+    """A queue of the application's own, used instead."""
     extension: bytes = b""
     application_tag: int = 0
     message_class: int = 0
@@ -145,12 +145,12 @@ class Message:
     """How the body is written: ``native``, ``activex``, ``xml``, ``binary`` or ``json``."""
 
     def with_(self, **changes: Any) -> Message:
-        """A copy of the message with other properties."""
+        """Return a copy of the message with other properties."""
         return replace(self, **changes)
 
     @classmethod
     def from_proto(cls, given: pb.Message) -> Message:
-        """A message that is written for the channel."""
+        """Read a message in the form of the channel."""
         reach, received = "time_to_reach_queue_s", "time_to_be_received_s"
         return cls(
             given.body,
@@ -243,16 +243,16 @@ kind_of: Final = attrgetter(
 
 
 def _seconds(time: timedelta | float) -> int:
-    """Whole seconds, rounded up: a message lives no shorter than its sender asks."""
+    """Round up to whole seconds, so that a message does not live shorter than its sender asks."""
     return ceil(time.total_seconds() if isinstance(time, timedelta) else time)
 
 
 NOTHING_MORE: Final = pb.Remark()
-"""What the queue manager adds to most messages."""
+"""What the queue manager adds to most messages: nothing."""
 
 
 class QueuedMessage:
-    """A message from a queue, and everything that can be read of it. Its packet is read when something is asked for."""
+    """A message from a queue with everything that can be read of it. Its packet is decoded when it is needed."""
 
     __slots__ = ("_arrived_s", "_data", "_packet", "_properties", "_receiver", "_rest", "lookup_id", "queue")
 
@@ -266,9 +266,9 @@ class QueuedMessage:
         receiver: Receiver | None = None,
     ) -> None:
         self.queue = queue
-        """Where it was."""
+        """The queue it came from."""
         self.lookup_id = lookup_id
-        """Its place in the queue."""
+        """Its position in the queue."""
         self._arrived_s = arrived_s
         self._data = data
         self._rest = rest
@@ -278,12 +278,12 @@ class QueuedMessage:
 
     @classmethod
     def delivered(cls, given: pb.Delivered, queue: str, receiver: Receiver | None = None) -> Self:
-        """A message that came by itself."""
+        """Make a message of a delivery of one."""
         return cls(queue, given.lookup_id, given.arrived_time, given.packet, given, receiver)
 
     @classmethod
     def all_of(cls, given: pb.Packets, queue: str, receiver: Receiver | None = None) -> list[Self]:
-        """Messages that came together."""
+        """Make messages of a delivery of several."""
         rest = {remark.index: remark for remark in given.remarks}
         rows = zip(given.lookup_ids, given.arrived_times, given.packets, strict=True)
         if not rest:
@@ -298,19 +298,19 @@ class QueuedMessage:
 
     @property
     def parts(self) -> tuple[str, int, int, bytes, pb.Remark | pb.Delivered, Receiver | None]:
-        """What it is made of."""
+        """The arguments from which it was made."""
         return self.queue, self.lookup_id, self._arrived_s, self._data, self._rest, self._receiver
 
     @property
     def packet(self) -> UserMessage:
-        """The message as it travelled."""
+        """The packet as it travelled."""
         if self._packet is None:
             self._packet = UserMessage.route(self._data)
         return self._packet
 
     @property
     def properties(self) -> Properties:
-        """Everything the packet says, by the names of MS-MQDMPR 3.1.1.12."""
+        """Everything that the packet says, by the names of MS-MQDMPR 3.1.1.12."""
         if self._properties is None:
             self._properties = deserialize(self.packet)
         return self._properties
@@ -319,27 +319,28 @@ class QueuedMessage:
 
     @property
     def body(self) -> bytes:
-        # Most readers want nothing else, and whoever sent this has checked it.
+        # Most readers want nothing else; the queue manager has checked the packet.
         return body_of(self._data) if self._packet is None else self._packet.body
 
     @property
     def body_type(self) -> int:
-        """A VARTYPE, as far as the sender said it."""
+        """A VARTYPE; 0 if the sender gave none."""
         return self.packet.properties.body_type
 
     @property
     def value(self) -> Any:
-        """The body as the sender's formatter wrote it: text, a number, a date, a UUID, a list, a dict. Bytes when the
-        body does not show what it is, or is not what it says."""
+        """The body as the sender's formatter wrote it: text, a number, a date, a UUID, a list, a dict. Bytes if the
+        body does not show what it is, or does not match its type."""
         return read_value(self.body_type, self.body)
 
     def value_as(self, formatter: Formatter | str) -> Any:
-        """The body as ``formatter`` wrote it, whatever its type says; `DecodeError` when it did not."""
+        """Read the body as ``formatter`` writes it, whatever its type says; raises `DecodeError` if it is not in that
+        format."""
         return read_as(formatter, self.body_type, self.body)
 
     @property
     def text(self) -> str:
-        """The body as text; ValueError when it is none."""
+        """The body as text; raises ValueError if it is not text."""
         found = text_of(self.body_type, self.body)
         if found is None:
             raise ValueError("The body is not text.")
@@ -377,7 +378,7 @@ class QueuedMessage:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that NServiceBus or Rebus put into the extension; empty when there are none."""
+        """The headers that NServiceBus or Rebus wrote into the extension; empty if there are none."""
         return read_headers(self.extension) or {}
 
     @property
@@ -386,12 +387,12 @@ class QueuedMessage:
 
     @property
     def message_class(self) -> int:
-        """What the message is; of a dead letter, why it is one."""
+        """The class of the message; for a dead letter, the reason why it is one."""
         return self._rest.dead_letter_class or self.packet.properties.message_class
 
     @property
     def class_name(self) -> str:
-        """The class by name: NORMAL, what an acknowledgment acknowledges, or the reason of a dead letter."""
+        """The class by name: NORMAL, the kind of an acknowledgment, or the reason of a dead letter."""
         try:
             return MessageClass(self.message_class).name
         except ValueError:
@@ -404,7 +405,7 @@ class QueuedMessage:
 
     @property
     def response_queue(self) -> str:
-        """Where answers go, as a format name; empty if nowhere."""
+        """The format name of the queue for answers; empty if there is none."""
         return self.properties.response_queue_format_name
 
     @property
@@ -422,7 +423,8 @@ class QueuedMessage:
 
     @property
     def connector_type(self) -> bytes:
-        """The GUID of the application that connects to the foreign system the message comes from; nothing if none."""
+        """The GUID of the application that connects to the foreign system the message comes from; empty if there is
+        none."""
         found = self.properties.connector_type_identifier
         return found if any(found) else b""
 
@@ -446,7 +448,7 @@ class QueuedMessage:
 
     @property
     def message_id(self) -> bytes:
-        """Twenty bytes; an answer has them as its correlation_id."""
+        """The identifier in twenty bytes; an answer carries them as its correlation_id."""
         return self.packet.identifier.encode()
 
     @property
@@ -464,12 +466,12 @@ class QueuedMessage:
 
     @property
     def returned_count(self) -> int:
-        """How often somebody gave it back: a message that returns again and again is poison."""
+        """How often a reader gave it back; a message that returns again and again is poison."""
         return self._rest.returned_count
 
     @property
     def sender(self) -> str:
-        """The SID of the sender, as the message says; believe it when it is ``authenticated``."""
+        """The SID of the sender, as the message says; trust it only if it is ``authenticated``."""
         properties = self.properties
         if properties.sender_identifier_type != SenderIdentifierType.SID or not properties.sender_identifier:
             return ""
@@ -477,25 +479,25 @@ class QueuedMessage:
 
     @property
     def authenticated(self) -> bool:
-        """Whether the queue manager has verified a signature."""
+        """True if the queue manager has verified a signature."""
         return self._rest.authenticated
 
     def reply(self, body: Body = b"", **properties: Any) -> Message:
-        """An answer, for its ``response_queue``."""
+        """Make an answer to this message, to be sent to its ``response_queue``."""
         return Message(body, correlation_id=self.message_id, **properties)
 
 
 class ReceivedMessage(QueuedMessage):
-    """A message from a queue, and what to do with it."""
+    """A message from a queue that can be acknowledged or rejected."""
 
     __slots__ = ()
 
     def acknowledge(self) -> Future[None]:
-        """It is done: the message leaves the queue. Await it to know that this is durable."""
+        """Report it as handled: the message leaves the queue. Await the result to know that this is durable."""
         return self._held_by().acknowledge(self)
 
     async def reject(self, subqueue: str = "") -> None:
-        """It is not done: the message goes back to its place, or to a subqueue."""
+        """Report it as not handled: the message goes back to its position, or to a subqueue."""
         await self._held_by().reject(self, subqueue=subqueue)
 
     def _held_by(self) -> Receiver:

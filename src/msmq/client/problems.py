@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its server, beside the statuses of MSMQ itself."""
+"""Errors between a client and its server, in addition to the statuses of MSMQ itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties that may be given by name, so that a type checker knows them; and what a name says that nobody knows."""
+"""Names of properties and settings, declared for type checkers; and the error for an unknown name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.wire.bodies import Formatter
 
 
 class MessageProperties(TypedDict, total=False):
-    """What a body may be sent with: the fields of :class:`~msmq.client.message.Message`."""
+    """The properties a body may be sent with: the fields of :class:`~msmq.client.message.Message`."""
 
     label: str
     body_type: int | None
@@ -40,7 +40,7 @@ class MessageProperties(TypedDict, total=False):
 
 
 class QueueSettings(TypedDict, total=False):
-    """What may be decided about a queue, when it is made and later."""
+    """The settings of a queue, given when it is created or changed later."""
 
     label: str
     type: str
@@ -57,7 +57,7 @@ class QueueSettings(TypedDict, total=False):
 
 
 def check_names(given: Mapping[str, object], known: Collection[str]) -> None:
-    """Raise a TypeError for the first name that is none, with the one that was meant if that can be guessed."""
+    """Raise a TypeError for the first unknown name; it suggests the known one that was probably meant."""
     for name in given:
         if name not in known:
             meant = get_close_matches(name, known, 1)

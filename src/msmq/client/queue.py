@@ -33,60 +33,62 @@ _REMOVALS: Final = 2_000
 
 
 class QueueIdentity(NamedTuple):
-    """Tells a queue from others of the same name: on another computer, in the data of a queue manager that was set up
-    anew, or created after the first was deleted. Lookup identifiers mean something only together with it."""
+    """Distinguishes a queue from others of the same name: on another computer, in the data of a queue manager that was
+    set up anew, or created after the first was deleted. Lookup identifiers have a meaning only together with it."""
 
     queue_manager: str
     """GUID of the queue manager."""
     queue: str
-    """GUID of the queue; journals and subqueues have that of their queue, and all zeros the queue manager's own."""
+    """GUID of the queue; journals and subqueues have the one of their queue, and the queue manager's own queues all
+    zeros."""
     incarnation: str = ""
-    """The start of the queue manager that was asked; another one is not another queue."""
+    """The start of the queue manager that answered. It does not distinguish queues."""
 
     def is_same(self, other: QueueIdentity) -> bool:
-        """Whether both are of the same queue."""
+        """True if both identify the same queue."""
         return self[:2] == other[:2]
 
 
 class Survey(NamedTuple):
-    """What stands in a part of a queue."""
+    """The messages that stand in a part of a queue."""
 
     lookup_ids: array[int]
     held: array[int]
-    """Messages of others, before which the survey of a span ended."""
+    """Messages that somebody else holds, at which the survey of a span stopped."""
     bytes: int
     identity: QueueIdentity
-    """What the lookup identifiers are of."""
+    """The queue to which the lookup identifiers belong."""
     expiring: frozenset[int] = frozenset()
-    """Those of the messages that expire when nobody receives them in time."""
+    """The messages among them that expire if nobody receives them in time."""
     restored: bool = False
-    """The queue manager goes on from an older copy of its data than the one that was known, and gives numbers anew."""
+    """True if the queue manager runs on an older copy of its data than the known one, and gives out identifiers
+    again."""
 
 
 class Waiting(NamedTuple):
-    """How much stands in a part of a queue."""
+    """The amount of messages that stand in a part of a queue."""
 
     messages: int
     bytes: int
     oldest_time: int
-    """When the one came that came first, in seconds since 1970; 0 if there is none."""
+    """When the oldest message arrived, in seconds since 1970; 0 if there is none."""
     ends: array[int]
-    """The last of each span."""
+    """The last lookup identifier of each span."""
 
 
 class Removal(NamedTuple):
-    """What became of messages that were to be removed."""
+    """The outcome of a removal."""
 
     removed: int
     not_found: array[int]
     held: array[int]
-    """Somebody else has these."""
+    """Messages that somebody else holds."""
     elsewhere: bool = False
-    """Another queue manager has them, if it still has them: nothing was removed."""
+    """True if the identity belongs to another queue manager, which alone can remove them: nothing was removed."""
 
 
 class Seek(IntEnum):
-    """Where to look from a lookup identifier."""
+    """Where to look, relative to a lookup identifier."""
 
     CURRENT = 0
     NEXT = 1
@@ -100,7 +102,7 @@ def _survey_request(queue: str, spans: Iterable[tuple[int, int]]) -> pb.SurveyRe
 
 
 def as_message(message: Message | Body, properties: MessageProperties) -> Message:
-    """A message, or a body and the properties it is to have."""
+    """Make a message of a body and its properties, or change the properties of a message."""
     if properties:
         check_names(properties, MessageProperties.__annotations__)
     if isinstance(message, Message):
@@ -109,7 +111,8 @@ def as_message(message: Message | Body, properties: MessageProperties) -> Messag
 
 
 class Queue:
-    """A queue by its path or format name, here or on another host. Nothing is asked of the server until it is used."""
+    """A queue by its path or format name, here or on another host. The server is not asked about it before it is
+    used."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
@@ -127,8 +130,8 @@ class Queue:
         transaction: Transaction | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
-        outgoing queue on its way elsewhere. Sends of several tasks travel together."""
+        """Send a message, or a body with ``properties``. Returns when it is safe: in its queue on this computer, or in
+        the outgoing queue to another. Messages that several tasks send at the same time travel together."""
         made, watcher = as_message(message, properties), self._connection.watcher
         if watcher is None:
             return _receipt(await self._leave(made, transaction))
@@ -140,7 +143,7 @@ class Queue:
     def _leave(
         self, message: Message, transaction: Transaction | None
     ) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put a message on its way by itself, with those that others send in this moment."""
+        """Hand one message to the sender, which sends it together with those of other tasks."""
         load = Load(self._connection.kinds)
         load.add(message)
         sender = self._connection.sender(self.name)
@@ -168,7 +171,7 @@ class Queue:
         properties: MessageProperties,
         sending: Sending | None,
     ) -> AsyncIterator[Load]:
-        """Messages as they come, as many at a time as one batch takes."""
+        """Divide messages, as they come, into loads that fit into one batch each."""
         load = Load(self._connection.kinds)
         if isinstance(messages, AsyncIterable):
             async for message in messages:
@@ -197,7 +200,7 @@ class Queue:
             while pending:
                 outcomes += await pending.popleft()
         finally:
-            for future in pending:  # what has not left is not sent
+            for future in pending:  # what has not left yet is not sent
                 future.cancel()
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, MQError)]
         if len(receipts) != len(outcomes):
@@ -205,10 +208,10 @@ class Queue:
         return receipts
 
     async def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
-        """Send a part of a row of messages, each once, whatever interrupts it: this program, the connection or the
-        queue manager. ``row`` is a name that the caller made up and keeps, ``place`` is how many messages stand before
-        this part. Those that were sent already are passed over. Returns how many of the row were sent by now; without
-        messages it only tells. Raises RowError when one is refused."""
+        """Send a part of a row of messages, each exactly once, even if this program, the connection or the queue
+        manager is interrupted. ``row`` is a name that the caller chooses and keeps, ``place`` is how many messages
+        come before this part. Messages that were sent already are skipped. Returns how many messages of the row have
+        been sent so far; without messages it only asks for that. Raises RowError when one is refused."""
         made, watcher = [as_message(message, {}) for message in messages], self._connection.watcher
         if watcher is None or not made:
             return await self._send_once(made, row, place)
@@ -224,7 +227,7 @@ class Queue:
         return reply.sent
 
     async def forget_row(self, row: str) -> None:
-        """The row has come to its end; a row of that name begins anew."""
+        """Forget a row that is finished; the same name then begins a new one."""
         await self._connection.call("ForgetRow", pb.ForgetRowRequest(row=row), safe=True)
 
     # --- receiving ----------------------------------------------------------------------------------------------
@@ -239,10 +242,13 @@ class Queue:
         max_deliveries: int | None = None,
         poison_subqueue: str | None = None,
     ) -> Receiver:
-        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead.
+        """Receive many messages: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched
+        ahead.
 
         A message that is rejected comes back after ``retry_delay_ms``. After ``max_deliveries`` rejections it goes to
-        the ``poison_subqueue`` instead, or to the dead-letter queue if that is empty. None leaves it to the queue."""
+        the ``poison_subqueue`` instead, or to the dead-letter queue if that is empty. None uses the setting of the
+        queue.
+        """
         return Receiver(
             self._connection,
             self.name,
@@ -261,18 +267,18 @@ class Queue:
         drain: float | None = None,
         signals: tuple[Signals, ...] = SIGNALS,
     ) -> Consumer:
-        """Work on messages until a signal comes: ``await queue.consumer(concurrency=8).run(work)``, or ``async for
-        message in queue.consumer():``. Work that has begun is finished, or given up after ``drain`` seconds."""
+        """Process messages until a signal comes: ``await queue.consumer(concurrency=8).run(work)``, or ``async for
+        message in queue.consumer():``. Work that has begun is finished, or cancelled after ``drain`` seconds."""
         return Consumer(self, concurrency=concurrency, drain=drain, signals=signals)
 
     def processing(self, message: ReceivedMessage) -> AbstractContextManager[object]:
-        """The program works on a message; whoever watches the connection is told."""
+        """Mark the time in which the program works on a message, for the telemetry of the connection."""
         watcher = self._connection.watcher
         return nullcontext() if watcher is None else watcher.processing(message)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to
-        the queue when the loop is left."""
+        """Yield all messages as they come, for ever. Each must be acknowledged or rejected; the others go back to the
+        queue when the loop is left."""
         async with self.receiver() as receiver:
             async for message in receiver:
                 yield message
@@ -280,15 +286,15 @@ class Queue:
     async def receive(
         self, timeout: float | None = None, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
-        """Take one message out of the queue. IoTimeoutError when none comes in ``timeout`` seconds. It is held until
-        this call returns it: a broken connection does not lose it, and a call that is cancelled has left it in the
-        queue."""
+        """Take one message out of the queue. Raises IoTimeoutError when none comes in ``timeout`` seconds. The message
+        is held until this call returns it: a broken connection does not lose it, and if the call is cancelled it
+        stays in the queue."""
         if transaction is not None:
             return await transaction.receive(self, timeout)
         return (await self.hold(timeout)).keep()
 
     async def hold(self, timeout: float | None = None) -> Held:
-        """Receive one message in two steps: it is held, and the caller decides whether it leaves the queue."""
+        """Receive one message in two steps: hold it, then let the caller decide whether it leaves the queue."""
         receiver = Receiver(self._connection, self.name, prefetch=1)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(receiver)
@@ -297,22 +303,22 @@ class Queue:
         return Held(receiver, message)
 
     async def peek(self, timeout: float | None = 0) -> ReceivedMessage:
-        """Look at the first message and leave it there. IoTimeoutError when none comes in time."""
+        """Look at the first message and leave it there. Raises IoTimeoutError when none comes in time."""
         async with Receiver(self._connection, self.name, mode=Mode.PEEK, prefetch=1) as receiver:
             return await receiver.receive(timeout)
 
     def cursor(self, *, receive: bool = False) -> Cursor:
-        """A place of one's own in the queue; ``receive`` if messages are to be taken from there."""
+        """Open a position of one's own in the queue; with ``receive`` messages can be taken there."""
         return Cursor(self._connection, self.name, receive=receive)
 
     async def browse(self) -> AsyncIterator[ReceivedMessage]:
-        """Everything that is in the queue now, in order, left where it is."""
+        """Yield all messages that are in the queue now, in order, and leave them there."""
         async with self.cursor() as cursor:
             async for message in cursor:
                 yield message
 
     async def watch(self) -> AsyncIterator[ReceivedMessage]:
-        """Everything in the queue and everything that comes, in order, left where it is."""
+        """Yield all messages in the queue and all that come later, in order, and leave them there."""
         async with self.receiver(mode=Mode.PEEK) as receiver:
             async for message in receiver:
                 yield message
@@ -325,8 +331,8 @@ class Queue:
         receive: bool = False,
         transaction: Transaction | None = None,
     ) -> ReceivedMessage:
-        """The message of a lookup identifier, or the one before or behind it, or the first or last one of the queue;
-        with ``receive`` it leaves the queue. MessageNotFoundError when there is none."""
+        """Find the message with a lookup identifier, the one before or after it, or the first or last one of the queue.
+        With ``receive`` it leaves the queue. Raises MessageNotFoundError when there is none."""
         if receive and transaction is None:
             return (await self.hold_by_id(lookup_id, seek)).keep()
         request = pb.LookupRequest(
@@ -355,7 +361,7 @@ class Queue:
             return await cursor.look_at(lookup_id, int(seek))
 
     async def hold_by_id(self, lookup_id: int = 0, seek: Seek = Seek.CURRENT) -> HeldAtCursor:
-        """Take a message by its place in two steps, as :meth:`hold` does."""
+        """Take a message by its lookup identifier in two steps, as :meth:`hold` does."""
         cursor = Cursor(self._connection, self.name, receive=True)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(cursor)
@@ -366,8 +372,9 @@ class Queue:
     async def receive_by_id(
         self, message_id: bytes | str, timeout: float | None = 0, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
-        """Take the message with this identifier out of the queue: twenty bytes, or its text. The queue manager looks
-        for it. MessageNotFoundError when it is not there and nobody waits, IoTimeoutError when it does not come."""
+        """Take the message with this identifier, given as twenty bytes or as text, out of the queue. The queue manager
+        does the search. Raises MessageNotFoundError when it is not there and ``timeout`` is 0, IoTimeoutError when
+        it does not come in time."""
         return await self.receive_wanted(Wanted(id_bytes(message_id)), timeout, transaction)
 
     async def receive_by_correlation_id(
@@ -383,14 +390,14 @@ class Queue:
     async def receive_wanted(
         self, wanted: Wanted, timeout: float | None, transaction: Transaction | None
     ) -> ReceivedMessage:
-        """Take the first message with an identifier out of the queue."""
+        """Take the first message with a wanted identifier out of the queue."""
         if transaction is None:
             return (await self.hold_wanted(wanted, timeout)).keep()
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         async with Cursor(self._connection, self.name, receive=True) as cursor:
             while True:
-                # What is waited for is only looked at: a wait that is cancelled must have taken nothing.
+                # The wait only looks: if it is cancelled, nothing has been taken.
                 if timeout != 0:
                     await cursor.look_for(
                         wanted, None if deadline is None else max(deadline - loop.time(), 0.001)
@@ -402,7 +409,7 @@ class Queue:
                         raise
 
     async def hold_wanted(self, wanted: Wanted, timeout: float | None) -> HeldAtCursor:
-        """Take a message by its identifier in two steps, as :meth:`hold` does."""
+        """Take a message by a wanted identifier in two steps, as :meth:`hold` does."""
         cursor = Cursor(self._connection, self.name, receive=True)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(cursor)
@@ -431,10 +438,10 @@ class Queue:
         known: QueueIdentity | None = None,
         seen: int = 0,
     ) -> Survey:
-        """Which messages stand in spans of the queue, each behind one lookup identifier up to and with another. It
-        stops at a limit, and a span ends before a message that somebody holds. With what an earlier survey said of the
-        queue (``known``), and the highest number of the identifiers ``seen`` since, it tells whether they still mean
-        the same messages."""
+        """List the messages that stand in spans of the queue, each span behind one lookup identifier up to and
+        including another. It stops at a limit, and a span ends before a message that somebody holds. Given what an
+        earlier survey said of the queue (``known``), and the highest of the identifiers ``seen`` since, it tells
+        whether they still mean the same messages."""
         request = _survey_request(self.name, spans)
         request.most_messages, request.most_bytes = most_messages, most_bytes
         if known is not None:
@@ -449,7 +456,7 @@ class Queue:
         return Survey(found, held, last.bytes, identity, frozenset(last.expiring), last.restored)
 
     async def waiting(self, spans: Iterable[tuple[int, int]]) -> Waiting:
-        """How much stands in spans of the queue, as far as it can be read."""
+        """Count the messages that can be read in spans of the queue."""
         request, last = _survey_request(self.name, spans), pb.SurveyReply()
         request.counting = True
         async for reply in self._connection.server_stream("Survey", request):
@@ -457,17 +464,17 @@ class Queue:
         return Waiting(last.messages, last.bytes, last.oldest_time, array("Q", last.lookup_ids))
 
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
-        """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
-        are. Those that somebody holds are left out."""
+        """Yield batches of the messages behind one lookup identifier up to and including another, in order, and leave
+        them in the queue. Messages that somebody holds are left out."""
         name, span = self.name, pb.Span(after=after, upto=upto)
         request = pb.ReadSpanRequest(queue=name, span=span, form=pb.PACKET)
         async for reply in self._connection.server_stream("ReadSpan", request):
             yield ReceivedMessage.all_of(reply.packets, name)
 
     async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
-        """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does
-        no harm: a queue manager never uses identifiers again. With the ``identity`` that a survey gave, nothing is
-        removed from another queue that has the name meanwhile."""
+        """Take messages out of the queue by their lookup identifiers, as if they had been received. Calling it twice
+        does no harm: a queue manager never reuses identifiers. With the ``identity`` from a survey, nothing is
+        removed if another queue has the name meanwhile."""
         removed, not_found, held = 0, array("Q"), array("Q")
         given = iter(lookup_ids)
         whose = None if identity is None else pb.QueueIdentity(**identity._asdict())
@@ -482,7 +489,7 @@ class Queue:
         return Removal(removed, not_found, held)
 
     async def purge(self) -> int:
-        """Remove all messages; gives how many there were."""
+        """Remove all messages. Returns how many there were."""
         try:
             reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
         except QueueNotFoundError:
@@ -502,8 +509,8 @@ class Queue:
         *,
         transaction: Transaction | None = None,
     ) -> int:
-        """Move messages, or those of these lookup identifiers, to the queue or subqueue ``target`` of the same queue,
-        here or on another host; gives how many were still there."""
+        """Move messages, given by themselves or by their lookup identifiers, to the queue or subqueue ``target`` of the
+        same queue, here or on another host. Returns how many were still there."""
         ids = [member if isinstance(member, int) else member.lookup_id for member in messages]
         request = pb.MoveRequest(
             queue=self.name,
@@ -528,8 +535,8 @@ class Queue:
 
     async def exchange(self, message: ReceivedMessage | int, target: str, other: Message) -> Receipt:
         """Take a message out of this queue, by its lookup identifier, and send another one to the queue ``target`` in
-        its place: both or neither, whatever kind of queues these are. MessageNotFoundError when it is not there any
-        more, so that asking again after an interruption does no harm."""
+        its place: both or neither, whatever kind of queues these are. Raises MessageNotFoundError when the message
+        is no longer there, so that trying again after an interruption does no harm."""
         request = pb.ExchangeRequest(
             queue=self.name,
             lookup_id=message if isinstance(message, int) else message.lookup_id,
@@ -542,7 +549,7 @@ class Queue:
         return Receipt(reply.queue_manager, reply.ordinals[0], reply.lookup_ids[0])
 
     def subqueue(self, name: str) -> Queue:
-        """A subqueue; it is made when it is first used."""
+        """Return a subqueue; it is created when it is first used."""
         return Queue(self._connection, f"{self.name};{name}")
 
     @property
@@ -558,7 +565,7 @@ def _no_transaction(place: pb.QueuePlace) -> MQError:
 
 
 def _receipt(outcomes: list[Receipt | MQError]) -> Receipt:
-    """The receipt of a message that was sent by itself."""
+    """Return the receipt of a message that was sent by itself, or raise the error it was refused with."""
     (outcome,) = outcomes
     if isinstance(outcome, MQError):
         raise outcome

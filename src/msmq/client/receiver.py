@@ -1,10 +1,10 @@
-"""Receiving from one queue: messages come ahead of being asked for, and are held until they are settled.
+"""Receive from one queue: messages are fetched ahead, and are held until they are settled.
 
-A connection that breaks gives everything that was held back to the queue. The receiver opens the queue again and goes
-on; what it had fetched and not handed out is forgotten, for it will come again.
+When the connection breaks, everything that was held goes back to the queue. The receiver opens the queue again and goes
+on; it drops what it had fetched and not yet handed out, since that will come again.
 
 Every call may be cancelled at any time. A message leaves the receiver in the same step in which the call returns it, so
-that a call that was cancelled has left it where the next call finds it.
+a cancelled call has left it where the next call finds it.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ _log = logging.getLogger(__name__)
 
 
 class Mode(IntEnum):
-    """What receiving does to the queue."""
+    """What receiving does to the messages of the queue."""
 
     HOLD = 0
     """A message is held until it is acknowledged or rejected."""
     TAKE = 1
-    """A message leaves the queue when it is read; one that gets lost on its way to this program is lost."""
+    """A message leaves the queue when it is read; if it is lost on its way to this program, it is gone."""
     PEEK = 2
-    """Messages are shown and stay."""
+    """Messages are shown and stay in the queue."""
 
 
 class Receiver:
-    """Messages of one queue: ``async with queue.receiver() as receiver: async for message in receiver: ...``."""
+    """Receives the messages of one queue: ``async with queue.receiver() as receiver: async for message in receiver:
+    ...``."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Receiver:
         self._transaction = transaction
         self._stream: Stream | None = None
         self._elsewhere: tuple[RemoteAccess, pb.QueuePlace] | None = None
-        """Where the queue is, if on another computer."""
+        """The place of the queue, if it is on another computer."""
         self._opened: asyncio.Future[None] | None = None
         self._ready: deque[ReceivedMessage] = deque()
         self._arrived = asyncio.Event()
@@ -85,14 +86,14 @@ class Receiver:
         self._error: MsmqError | None = None
         self._life = 0
         self._in_use = False
-        """Whether the queue was open before."""
+        """True once the queue has been open."""
         self._shown = 0
         self._settling: deque[tuple[int, list[asyncio.Future[None]]]] = deque()
-        """What was asked and not answered yet: how many messages, and who waits for it."""
+        """Requests without a reply yet: how many messages each settles, and who waits for it."""
         self._to_acknowledge: list[int] = []
         self._acknowledging: list[asyncio.Future[None]] = []
         self._lives: dict[int, int] = {}
-        """In which life of the stream a held message came."""
+        """The life of the stream in which each held message came."""
 
     async def __aenter__(self) -> Self:
         await self._open()
@@ -103,23 +104,23 @@ class Receiver:
     ) -> None:
         if kind is None:
             await self.close()
-        else:  # whoever was cancelled does not wait for anybody
+        else:  # a task that was cancelled waits for nobody
             self.leave()
 
     async def close(self) -> None:
-        """Messages that were not settled go back to their places."""
+        """Close the receiver. Messages that were not settled go back to their positions."""
         self.leave()
         if self._stream is not None:
             await self._stream.close()
 
     def leave(self) -> None:
-        """Close, and do not wait for it."""
+        """Close without waiting."""
         self._flush()
         if self._stream is not None:
             self._stream.end()
 
     async def _open(self) -> None:
-        """Open the queue, waiting for the connection if need be; raises what the queue manager says."""
+        """Open the queue, and wait for the connection if necessary; raises the error that the queue manager reports."""
         if self._stream is not None and not self._stream.over:
             return
         patience = self._connection.patience()
@@ -165,14 +166,14 @@ class Receiver:
                 return
 
     async def _converse(self) -> Stream:
-        """A conversation with whoever has the queue."""
+        """Open a stream to the server, or to the host that has the queue."""
         if self._elsewhere is None:
             return await self._connection.stream("Receive", self._received, self._lost)
         from msmq.client.remote import RemoteReceive
 
         return self._connection.joined(RemoteReceive(*self._elsewhere, self._received, self._lost))
 
-    # --- what comes ---------------------------------------------------------------------------------------------
+    # --- replies ------------------------------------------------------------------------------------------------
 
     def _received(self, reply: pb.ReceiveReply) -> None:
         kind = reply.WhichOneof("reply")
@@ -230,11 +231,11 @@ class Receiver:
             )
         self._arrived.set()
 
-    # --- asking -------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------
 
     async def receive(self, timeout: float | None = None) -> ReceivedMessage:
-        """The next message. Raises :class:`~msmq.errors.IoTimeoutError` when none comes in ``timeout`` seconds; with 0
-        only what is there already."""
+        """Return the next message. Raises :class:`~msmq.errors.IoTimeoutError` when none comes in ``timeout`` seconds;
+        with 0 only a message that is there already is returned."""
         since = 0 if self._watcher is None else self._watcher.now()
         while True:
             if self._ready:
@@ -257,7 +258,7 @@ class Receiver:
         return message
 
     def take_back(self, message: ReceivedMessage) -> None:
-        """A message that was handed out did not reach the program: it is the next one again."""
+        """Put back a message that was handed out and did not reach the program: it is the next one again."""
         self._ready.appendleft(message)
         self._arrived.set()
 
@@ -270,7 +271,7 @@ class Receiver:
             await self._open()
 
     def _give_credit(self, timeout: float | None) -> None:
-        """Let messages come until the prefetch is full; at least one if somebody waits for one."""
+        """Allow messages to come until the prefetch is full; at least one if somebody waits for one."""
         if self._stream is None or self._stream.over:
             return
         wanted = max(self._prefetch - len(self._ready) - self._credit, 0)
@@ -298,8 +299,8 @@ class Receiver:
     # --- settling -----------------------------------------------------------------------------------------------
 
     def acknowledge(self, *messages: ReceivedMessage) -> asyncio.Future[None]:
-        """These are done and leave the queue: await it to know that this is durable. They are on their way at once, and
-        those of one moment go together."""
+        """Report messages as handled: they leave the queue. Await the result to know that this is durable. The request
+        is sent at once, together with those of other tasks at the same moment."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         ids = [message.lookup_id for message in messages]
@@ -319,7 +320,7 @@ class Receiver:
     def _flush(self) -> None:
         waiting, self._acknowledging = self._acknowledging, []
         ids, self._to_acknowledge = self._to_acknowledge, []
-        if not waiting:  # they went with somebody who did not wait for this
+        if not waiting:  # they were sent by a call that did not wait for this one
             return
         if self._stream is None or self._stream.over:
             _fail(waiting, _gone())
@@ -328,7 +329,7 @@ class Receiver:
         self._stream.put(pb.ReceiveRequest(acknowledge=pb.Acknowledge(lookup_ids=ids)))
 
     async def reject(self, *messages: ReceivedMessage, subqueue: str = "") -> None:
-        """These are not done: they go back to their places, or to a subqueue."""
+        """Report messages as not handled: they go back to their positions, or to a subqueue."""
         ids = [message.lookup_id for message in messages]
         self._check_held(ids)
         assert self._stream is not None
@@ -340,7 +341,8 @@ class Receiver:
         await done
 
     async def left_over(self) -> bool:
-        """Close, and tell whether messages came that were not handed out. The line has patience enough for the end."""
+        """Close. Returns whether messages came that were not handed out. Takes as long as the server needs; the line
+        notices if that is dead."""
         self.leave()
         if self._credit and self._stream is not None:
             await self._stream.close(timeout_s=_LONG_S)
@@ -353,8 +355,8 @@ class Receiver:
 
 
 class Held:
-    """A message that is held for one reader. Keeping it takes no time, so that nothing can come between the decision
-    and the return of the call that received it."""
+    """A message that is held for one reader. Keeping it takes no time, so nothing can come between the decision and the
+    return of the call that received it."""
 
     def __init__(self, receiver: Receiver, message: ReceivedMessage) -> None:
         self._receiver = receiver
@@ -372,7 +374,7 @@ class Held:
 
 
 def _noted(done: asyncio.Future[None]) -> None:
-    """Nobody waits for this acknowledgment. At worst the message comes once more."""
+    """Log that an acknowledgment failed for which nobody waits. At worst the message comes once more."""
     if not done.cancelled() and (error := done.exception()) is not None:
         _log.warning("A message that was received may be delivered again: %s", error)
 

@@ -1,4 +1,4 @@
-"""A message as an object of JSON, and back: what ``--json`` prints, what ``export`` writes and ``import`` reads."""
+"""A message as a JSON object, and back: what ``--json`` prints, what ``export`` writes and ``import`` reads."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _LIMITS: Final = ("time_to_reach_queue", "time_to_be_received")
 
 
 class RecordError(MsmqError):
-    """An object of JSON that is no message."""
+    """A JSON object that is not a message."""
 
 
 def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any]:
-    """The object of a message. ``exact`` gives a body as text only if the text gives the same bytes again."""
+    """Describe a message as an object. With ``exact`` the body is given as text only if the text yields the same bytes
+    again."""
     properties = message.properties
     record: dict[str, Any] = {
         "queue": message.queue,
@@ -86,7 +87,7 @@ def _body(message: ReceivedMessage, exact: bool) -> dict[str, str]:
 
 
 def text_of(message: ReceivedMessage) -> str | None:
-    """The body as text; None when it is none."""
+    """The body as text; None if it is not text."""
     try:
         return message.text
     except ValueError:
@@ -94,7 +95,7 @@ def text_of(message: ReceivedMessage) -> str | None:
 
 
 def to_message(record: Any) -> Message:
-    """The message of an object; only ``body`` is asked for, everything else has its usual value."""
+    """Make the message that an object describes. Only ``body`` is required; everything else has a default."""
     if not isinstance(record, dict) or "body" not in record:
         raise RecordError('A message is an object of JSON with at least a "body".')
     try:
@@ -120,17 +121,17 @@ def _message(record: dict[str, Any]) -> Message:
         message_class=int(record.get("class_number", 0)),
         **given,
     )
-    message.to_proto()  # what cannot be sent is told now, with its line
+    message.to_proto()  # a message that cannot be sent fails here, where its line is known
     return message
 
 
 def again(message: ReceivedMessage, transactional: bool | None = None) -> Message:
-    """The same message once more, as its sender wrote it, for a queue that is ``transactional`` or not."""
+    """Return a copy of a received message, as its sender wrote it, for a queue that is ``transactional`` or not."""
     return suited(to_message(to_record(message, exact=True)), transactional)
 
 
 async def transactional(mq: Connection, queue: str) -> bool | None:
-    """Whether a queue is transactional; None if it is on another computer."""
+    """Tell whether a queue is transactional; None if it is on another computer."""
     try:
         return (await mq.queue_info(queue)).transactional
     except MQError:
@@ -138,7 +139,8 @@ async def transactional(mq: Connection, queue: str) -> bool | None:
 
 
 def suited(message: Message, transactional: bool | None) -> Message:
-    """The message as a queue takes it; None for a queue of which this computer does not know what it takes."""
+    """Return the message with the delivery that the queue needs; unchanged if ``transactional`` is None, which means
+    unknown."""
     if transactional is None or transactional == (message.delivery is Delivery.TRANSACTIONAL):
         return message
     return message.with_(delivery=Delivery.TRANSACTIONAL if transactional else Delivery.RECOVERABLE)

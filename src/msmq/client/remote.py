@@ -1,9 +1,9 @@
-"""Receiving from a queue of another host, by remote read (MS-MQRR).
+"""Receive from a queue of another host, by remote read (MS-MQRR).
 
-The client does it, not its queue manager: only the program has what proves to the other host who its user is. A
-:class:`RemoteConversation` is what the queue manager holds for queues of its own, so that a receiver or a cursor need
-not know which of the two it talks to. :class:`RemoteReceive` is that of a receiver, and
-:class:`msmq.client.remote_browse.RemoteBrowse` that of a cursor.
+The client does this, not its queue manager: only the program has the credentials of its user. A
+:class:`RemoteConversation` behaves like the stream that the queue manager offers for its own queues, so a receiver or a
+cursor need not know which of the two it talks to. A receiver uses :class:`RemoteReceive`, a cursor
+:class:`msmq.client.remote_browse.RemoteBrowse`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ END: Final = None
 
 @asynccontextmanager
 async def _connected(access: RemoteAccess, name: str) -> AsyncIterator[RemoteHost]:
-    """The queue manager of the host ``name``, until the end of the block or until it answers no more.
+    """Connect to the queue manager of the host ``name`` until the block ends or the host stops answering.
 
     Raises:
         RemoteMachineNotAvailableError: it has been silent for as long as ``access`` lets it, or cannot be reached.
@@ -61,7 +61,7 @@ async def _connected(access: RemoteAccess, name: str) -> AsyncIterator[RemoteHos
         async with host:
             yield host
     except (MsmqError, RpcError, OSError) as error:
-        if watch.done():  # whatever failed, failed because the connection was given up
+        if watch.done():  # the connection was given up, and that is why the rest failed
             raise silent from error
         raise
     finally:
@@ -69,8 +69,8 @@ async def _connected(access: RemoteAccess, name: str) -> AsyncIterator[RemoteHos
 
 
 async def _watch(host: RemoteHost, pause_s: float) -> None:
-    """Ask a host for something small from time to time, and hang up when that is not answered: a read may wait for
-    ever, and one that waits looks like a host that is frozen."""
+    """Ping a host from time to time, and hang up when it does not answer: a read may wait for ever, and then looks just
+    like a frozen host."""
     while True:
         await asyncio.sleep(pause_s)
         try:
@@ -82,7 +82,7 @@ async def _watch(host: RemoteHost, pause_s: float) -> None:
 
 
 async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
-    """A connection to the queue manager of ``host``. One that has no endpoint mapper is tried at the usual port."""
+    """Connect to the queue manager of ``host``. If it has no endpoint mapper, the usual port is tried."""
     credentials = None
     if access.user or access.kerberos:
         kind = AuthType.KERBEROS if access.kerberos else AuthType.NEGOTIATE
@@ -96,7 +96,7 @@ async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
 
 
 async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
-    """Delete everything in a queue of another host; gives how many messages there were, which are counted before."""
+    """Delete everything in a queue of another host. Returns how many messages there were, counted beforehand."""
     async with _connected(access, place.host) as host:
         queue = await host.open(place.format_name)
         count = 0
@@ -108,7 +108,7 @@ async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
 
 
 async def move(access: RemoteAccess, place: pb.QueuePlace, target: str, lookup_ids: Iterable[int]) -> int:
-    """Move messages between a queue of another host and its subqueues; gives how many were still there."""
+    """Move messages between a queue of another host and its subqueues. Returns how many were still there."""
     moved = 0
     async with _connected(access, place.host) as host:
         queue, destination = await host.open(place.format_name), await host.open_for_move(target)
@@ -121,7 +121,7 @@ async def move(access: RemoteAccess, place: pb.QueuePlace, target: str, lookup_i
 
 
 def no_transaction(host: str) -> TransactionUsageError:
-    """Why a queue of another host is not received from in a transaction."""
+    """The error for receiving from a queue of another host in a transaction."""
     return TransactionUsageError(
         f"A queue of {host} takes no part in a transaction of this computer: that would need a coordinator of "
         "distributed transactions. Receive from it without one, by a receiver, and acknowledge the message when the "
@@ -130,7 +130,7 @@ def no_transaction(host: str) -> TransactionUsageError:
 
 
 class RemoteConversation(ABC):
-    """A conversation with a host that has a queue; see :class:`msmq.client.stream.Stream`."""
+    """A stream to a host that has a queue; see :class:`msmq.client.stream.Stream`."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class RemoteConversation(ABC):
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
         self._held: dict[int, PendingMessage] = {}
         self._request_id: int | None = None
-        """The read that waits."""
+        """The read that is waiting at the host."""
         self._was_open = False
         self._task = asyncio.ensure_future(self._run())
 
@@ -182,27 +182,27 @@ class RemoteConversation(ABC):
             self._lost(over)
 
     def _broken(self, error: Exception) -> ConnectionLostError:
-        """The queue was open, and can be opened again when the host is back."""
+        """The error for a broken connection after the queue was open: it can be opened again when the host is back."""
         return ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
 
     @abstractmethod
     async def _converse(self, host: RemoteHost, opening: Any) -> None:
-        """Answer requests until the reader takes leave. What is held then goes back with the queue."""
+        """Answer requests until the reader ends the stream. Messages that are still held go back with the queue."""
 
     def _started(self, request_id: int) -> None:
         self._request_id = request_id
 
 
 class RemoteReceive(RemoteConversation):
-    """The conversation of a receiver."""
+    """The stream of a receiver."""
 
     def __init__(self, *given: Any) -> None:
         self._credit = 0
         self._timeout_s: float | None = None
         self._asked_anew = False
-        """Whether credit came since the read that waits began, and with it another time to wait."""
+        """True if credit came since the waiting read began, and with it a new time to wait."""
         self._shown = False
-        """Whether the cursor stands on a message that it has shown."""
+        """True if the cursor stands on a message that it has shown."""
         self._reader: asyncio.Task[None] | None = None
         super().__init__(*given)
 
@@ -222,7 +222,8 @@ class RemoteReceive(RemoteConversation):
             await self._stop(queue)
 
     async def _stop(self, queue: RemoteQueue) -> None:
-        """End the read that waits. What it brings all the same goes back with the queue, like all that was held."""
+        """End the waiting read. If it still brings a message, that goes back with the queue, like everything that is
+        held."""
         self._credit = 0
         if self._reader is not None and not self._reader.done():
             if self._request_id is not None:
@@ -304,7 +305,7 @@ class RemoteReceive(RemoteConversation):
         if cursor is not None:
             action = Action.PEEK_NEXT if self._shown else Action.PEEK_CURRENT
             self._shown = (
-                False  # a cursor that finds nothing has gone on, and stands where the next one will be
+                False  # a cursor that finds nothing has moved on, and stands where the next message will be
             )
             message = await queue.read(
                 action, cursor=cursor, timeout_s=self._timeout_s, started=self._started

@@ -1,9 +1,9 @@
-"""A cursor in a queue of another host, by remote read (MS-MQRR).
+"""Browse a queue of another host with a cursor, by remote read (MS-MQRR).
 
-Remote read has cursors and lookup identifiers, and no call to look for a message by an identifier of its own: the queue
-is walked through, without the bodies, and while such a message is waited for again and again. Remote read has no words
-for the two ends of a queue either: the first message is the one that is read without a cursor, and the last one is that
-before the highest lookup identifier there may be.
+Remote read has cursors and lookup identifiers, but no call that looks for a message by its own identifier: the queue is
+walked through, without the bodies, again and again while such a message is awaited. Nor can remote read name the two
+ends of a queue: the first message is the one that is read without a cursor, and the last is the one before the highest
+possible lookup identifier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from msmq.remote_read.session import Access, RemoteHost
 _HIGHEST: Final = (1 << 64) - 1
 _PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
-"""Between two looks for a message that has not come yet."""
+"""Limits of the pause between two searches for a message that has not come yet."""
 _LOOK: Final = {
     pb.SEEK_CURRENT: Action.LOOKUP_PEEK_CURRENT,
     pb.SEEK_NEXT: Action.LOOKUP_PEEK_NEXT,
@@ -45,20 +45,20 @@ _HOLD: Final = {
 
 
 class RemoteBrowse(RemoteConversation):
-    """The conversation of a cursor."""
+    """The stream of a cursor."""
 
     _queue: RemoteQueue
     _cursor: RemoteCursor
 
     def __init__(self, *given: Any) -> None:
         self._has_read = False
-        """Whether the cursor stands on a message that it has shown."""
+        """True if the cursor stands on a message that it has shown."""
         self._leaving = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         super().__init__(*given)
 
     def end(self) -> None:
-        """Take leave. A step that waits, or would, need not."""
+        """End the stream; steps that wait, or would, return at once."""
         super().end()
         self._leaving.set()
         if self._request_id is not None and self._ending is None:
@@ -116,7 +116,7 @@ class RemoteBrowse(RemoteConversation):
         raise no_transaction(self._place.host)
 
     async def _next(self, count: int, timeout_s: float | None) -> list[RemoteMessage]:
-        """The next messages; only the first is waited for."""
+        """Return the next messages; only the first is waited for."""
         found = [await self._peek_next(timeout_s)]
         while len(found) < count:
             try:
@@ -126,7 +126,8 @@ class RemoteBrowse(RemoteConversation):
         return found
 
     async def _peek_next(self, timeout_s: float | None) -> RemoteMessage:
-        """A cursor that has not read yet has nothing to go on from: its next message is the one where it stands."""
+        """Return the next message. Before its first read a cursor has nothing to go on from: its next message is the
+        one where it stands."""
         return await self._peek(Action.PEEK_NEXT if self._has_read else Action.PEEK_CURRENT, timeout_s)
 
     async def _peek(self, action: Action, timeout_s: float | None) -> RemoteMessage:
@@ -138,13 +139,13 @@ class RemoteBrowse(RemoteConversation):
                 started=self._started,
             )
         except (IoTimeoutError, OperationCancelledError):
-            self._has_read = False  # it has gone on, and stands where the next one will be
+            self._has_read = False  # the cursor has moved on, and stands where the next message will be
             raise
         self._has_read = True
         return message
 
     async def _placed(self, step: pb.Step) -> RemoteMessage:
-        """A message by its place, which is never waited for."""
+        """Find a message by its lookup identifier, or at an end of the queue. It is never waited for."""
         queue, lookup_id, seek = self._queue, step.lookup_id, step.seek
         if seek == pb.SEEK_FIRST:
             try:
@@ -162,8 +163,8 @@ class RemoteBrowse(RemoteConversation):
         return self._hold(await queue.begin_receive(lookup_id, _HOLD[seek]))
 
     async def _wanted(self, step: pb.Step, timeout_s: float | None) -> RemoteMessage:
-        """The first message with an identifier. The pause between two looks grows with the time that a look takes, so
-        that a long queue is not looked through all the time."""
+        """Return the first message with a wanted identifier. The pause between two searches grows with the time that a
+        search takes, so that a long queue is not searched all the time."""
         loop = asyncio.get_running_loop()
         end_s = None if timeout_s is None else loop.time() + timeout_s
         pause_s = _PAUSE_S
@@ -183,7 +184,7 @@ class RemoteBrowse(RemoteConversation):
                     await self._leaving.wait()
 
     async def _look_for(self, step: pb.Step) -> RemoteMessage | None:
-        """Look through the queue once; None if there is no such message that can be read."""
+        """Search the queue once; None if no such message can be read."""
         queue, message_id, correlation_id = self._queue, step.message_id, step.correlation_id
         async with aclosing(browse(queue, max_body=0)) as messages:
             async for message in messages:
@@ -201,8 +202,8 @@ class RemoteBrowse(RemoteConversation):
         return None
 
     async def _last(self) -> int:
-        """The lookup identifier of the last message, 0 if there is none. A server that finds no neighbour of an
-        identifier that it does not know has its queue walked through."""
+        """Return the lookup identifier of the last message, 0 if there is none. If the server finds no neighbour of an
+        identifier that it does not know, the queue is walked through."""
         try:
             return (await self._queue.peek(_HIGHEST, Action.LOOKUP_PEEK_PREV, max_body=0)).lookup_id
         except MessageNotFoundError:

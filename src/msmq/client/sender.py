@@ -1,11 +1,11 @@
-"""Sending to one queue: many messages under way at once, each confirmed when it is durable.
+"""Send to one queue: many messages are under way at once, and each is confirmed when it is durable.
 
-Whoever sends puts a load of messages in; loads that come together travel in one batch. A connection that breaks is
-opened again, and batches that were not confirmed go again under the numbers they had: the queue manager knows which it
-has taken. If it was restarted meanwhile it does not, and the sender is told so.
+Callers put in loads of messages; loads that come at the same time travel in one batch. A broken connection is opened
+again, and batches that were not confirmed are sent again with the same numbers: the queue manager knows which of them
+it has taken. If it was restarted meanwhile it does not know, and the caller gets OutcomeUnknownError.
 
-A queue that was deleted may have been made again under the same name. So batches that were refused for that reason go
-once more, after the queue was opened anew; if there is none, that is what the sender is told.
+A deleted queue may have been created again under the same name. So batches that are refused because their queue was
+deleted are sent once more, after the queue is opened again; if it does not exist, the caller learns that.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
 BATCH_MESSAGES: Final = 128
 _BATCH_BYTES: Final = 512 << 10
 _LARGEST_BYTES: Final = MAX_MESSAGE_BYTES // 2
-"""No message that is larger fits the channel, whatever else travels with it; packets have a fraction of this."""
+"""Larger messages do not fit the channel, whatever else travels with them; the packet of a message has a fraction of
+this."""
 _BATCH_HEAD_BYTES: Final = 1024
-"""What a batch has beside its columns, generously."""
+"""A generous estimate of what a batch holds besides its columns."""
 _MOST_BATCHES: Final = 48
-"""Batches under way; the queue manager remembers a few more."""
+"""The most batches under way; the queue manager remembers a few more."""
 _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
-"""What becomes of messages to a queue that was deleted after it was opened."""
+"""The errors for messages to a queue that was deleted after it was opened."""
 _MOST_KINDS: Final = 256
 _LARGEST: Final = 0xFFFFFFFF
 _MOST_SAFE: Final = int(Delivery.TRANSACTIONAL)
@@ -53,7 +54,7 @@ _TRUTH: Final = (True, False)
 
 
 class Kinds:
-    """What messages say beside their columns: messages that say the same share one answer."""
+    """The kinds of messages: messages that have everything but their columns in common share one object."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], pb.Message] = {}
@@ -69,7 +70,7 @@ class Kinds:
 
 
 class Load:
-    """Messages that travel together, no more than one batch takes, and who waits for their outcome."""
+    """Messages that travel together, at most one batch of them, and the future of their outcome."""
 
     __slots__ = (
         "_known",
@@ -86,7 +87,7 @@ class Load:
     )
 
     done: asyncio.Future[list[Receipt | MQError]]
-    """Has the outcome of each; there is one as soon as they are on their way."""
+    """Gets the outcome of each message; exists once they have been put in."""
 
     def __init__(self, known: Kinds) -> None:
         self._known = known
@@ -94,19 +95,19 @@ class Load:
         self.rows: list[Own] = []
         """What each of them has of its own."""
         self.kinds: list[pb.Message] = []
-        """What each of them has in common with others."""
+        """What each message has in common with others."""
         self.count = 0
         self.size = 0
         self.is_full = False
-        """Whether it makes a batch by itself."""
+        """True if it fills a batch by itself."""
         self.transaction = b""
         self.columns: list[bytes] = []
         """Messages whose columns are written already, in parts. They travel in a batch of their own."""
         self.again = False
-        """Whether it goes for the second time, because its queue was deleted."""
+        """True when it is sent for the second time, because its queue was deleted."""
 
     def add(self, message: Message) -> bool:
-        """Add a message; tells whether there is enough for a batch now. Raises for one that cannot be written."""
+        """Add a message. Returns whether the load is full. Raises if the message cannot be written."""
         row = message.own()
         (
             body, body_type, label, extension, tag, _, priority, delivery, reach_s, received_s, asked, journal, dead
@@ -149,7 +150,7 @@ class _Batch:
 
 
 class Sender:
-    """Sends to one queue."""
+    """Sends messages to one queue."""
 
     def __init__(self, connection: Connection, queue: str) -> None:
         self._connection = connection
@@ -164,7 +165,7 @@ class Sender:
         self._window = connection.window
         self._messages_under_way = 0
         self._returned: list[Load] = []
-        """What found its queue deleted; nothing overtakes it."""
+        """Loads that found their queue deleted; no other load overtakes them."""
         self._used = True
         self._stream: Stream | None = None
         self._task: asyncio.Task[None] | None = None
@@ -173,15 +174,15 @@ class Sender:
         self._loop = asyncio.get_running_loop()
 
     def send(self, load: Load, transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put messages on their way; the future has the outcome of each."""
-        if load.is_full:  # it is written while others are still under way, and leaves as soon as it may
+        """Send a load. The future gets the outcome of each message."""
+        if load.is_full:  # it is written while others are still under way, and is sent as soon as it may
             load.columns = _columns([load])
         return self._send(load, transaction)
 
     def send_columns(
         self, columns: bytes, count: int, transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put ``count`` messages on their way whose columns are written already."""
+        """Send ``count`` messages whose columns are written already."""
         if len(columns) > _LARGEST_BYTES:
             raise _too_large(len(columns))
         load = Load(self._connection.kinds)
@@ -202,7 +203,7 @@ class Sender:
         return not self._waiting and not self._under_way and not self._returned
 
     def rest(self) -> bool:
-        """Close the queue if nothing was sent since the last time this was asked; tells whether it is closed."""
+        """Close the queue if nothing was sent since the last call. Returns whether it is closed now."""
         used, self._used = self._used, False
         if used or not self.idle:
             return False
@@ -228,10 +229,10 @@ class Sender:
         finally:
             self._fail_all(ConnectionLostError("The connection was closed."))
 
-    # --- on the way ---------------------------------------------------------------------------------------------
+    # --- under way ----------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Write batches as long as the window has room."""
+        """Send batches as long as the window has room."""
         try:
             while True:
                 if self._stream is None or self._stream.over:
@@ -253,7 +254,7 @@ class Sender:
         )
 
     def _ship(self) -> None:
-        """Send the next batch: as many loads of one transaction as fit together."""
+        """Send the next batch: as many loads of the same transaction as fit together."""
         assert self._stream is not None
         waiting = self._waiting
         loads: list[Load] = []
@@ -274,7 +275,7 @@ class Sender:
                 loads.append(load)
                 count += load.count
                 size += load.size
-            waiting.popleft()  # nobody wants one sent any more that was cancelled
+            waiting.popleft()  # a cancelled load is not sent
         if not loads:
             return
         columns = loads[0].columns or _columns(loads)
@@ -315,10 +316,10 @@ class Sender:
         if self._waiting or self.idle:
             self._changed.set()
 
-    # --- breaking and coming back -------------------------------------------------------------------------------
+    # --- when the connection breaks -----------------------------------------------------------------------------
 
     async def _reopen(self) -> None:
-        """Open the queue, however often it takes."""
+        """Open the queue, with as many tries as the patience of the connection allows."""
         patience = self._connection.patience()
         while True:
             try:
@@ -327,13 +328,13 @@ class Sender:
                 await patience.wait(error)
 
     async def _open(self) -> None:
-        """Open the queue; batches that were under way go again once it is known that they may."""
+        """Open the queue, then send the batches again that were under way, if that is still possible."""
         self._doubtful = set(self._under_way)
         self._stream = await self._connection.stream("SendStream", self._received, self._lost)
         request = pb.OpenToSend(queue=self._queue, resume_token=self._token)
         self._stream.put(pb.SendStreamRequest(open=request))
-        # A write that meets a refusal on its way here would hide why the queue was refused: nothing follows the opening
-        # before it is answered.
+        # Nothing follows the opening before it is answered: if the queue is refused, a write that is still on its way
+        # would fail and hide the reason.
         self._reopened = self._loop.create_future()
         try:
             await self._reopened
@@ -353,7 +354,7 @@ class Sender:
             self._reopened.set_result(None)
 
     def _give_up(self, numbers: Iterable[int]) -> None:
-        """The queue manager was restarted: nobody knows what it has taken."""
+        """Fail batches with an unknown outcome: the queue manager was restarted, and nobody knows what it has taken."""
         for number in list(numbers):
             for load in self._under_way.pop(number).loads:
                 self._messages_under_way -= load.count
@@ -376,7 +377,7 @@ class Sender:
         self._changed.set()
 
     def _abandon_transactions(self, error: ConnectionLostError) -> None:
-        """What was sent in a transaction went with it."""
+        """Fail the batches of transactions, which were aborted with the connection."""
         for number, batch in list(self._under_way.items()):
             if batch.transaction:
                 del self._under_way[number]

@@ -1,7 +1,7 @@
-"""Several addresses of one queue manager, of which one answers: its instances take turns.
+"""Several addresses of one queue manager, whose instances take turns: one of them answers.
 
-An instance that waits has no open doors, so the one that lets us in is the one that leads. When the connection breaks,
-or the instance shows no sign of life, the others are tried in turn.
+A standby instance does not listen, so the one that accepts a connection is the leader. When the connection breaks, or
+the instance shows no sign of life, the others are tried in turn.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from msmq.client.stream import Carrier, Stream
 from msmq.errors import MsmqError
 
 SILENT_S: Final = 5.0
-"""How long an instance may show no sign of life, where there are others."""
+"""How long an instance may be silent, if there are others."""
 _ATTEMPT_S: Final = 1.0
 
 
 class SeveralCarrier:
-    """Makes calls by way of the first carrier that has a connection: a :class:`msmq.client.stream.Carrier`."""
+    """Makes calls through the first carrier that has a connection: a :class:`msmq.client.stream.Carrier`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a connection needs of whatever carries its calls: a line, or several of which one answers."""
+"""What a connection requires of the carrier of its calls: a line, or several of which one answers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from msmq.errors import MsmqError
 
 
 class Stream(Protocol):
-    """A call with streams on both sides. Whoever makes one is told each reply, and once that it is over."""
+    """A call with streams in both directions. Its maker is told of each reply, and of the end once."""
 
     over: bool
 
     def put(self, request: Any) -> None:
-        """Send a request, which may be written already; after the end nobody hears it."""
+        """Send a request, as an object or serialized. After the end it is dropped."""
 
     def end(self) -> None:
-        """Take leave: what was put in goes out, and the other side ends the stream."""
+        """End the client's side: what was put in is still sent, then the server ends the stream."""
 
     async def close(self, timeout_s: float = 5.0) -> None:
-        """Take leave, and wait for the other side to end the stream."""
+        """End the client's side, and wait for the server to end the stream."""
 
     def cancel(self) -> None:
-        """End it at once."""
+        """End the stream at once."""
 
 
 class Carrier(Protocol):
-    """Makes calls, and finds its server again when the connection broke."""
+    """Makes calls, and connects again when the connection broke."""
 
     async def ready(self) -> None:
         """Wait for the connection; raises ServerNotAvailableError when it does not come in time."""
@@ -44,4 +44,4 @@ class Carrier(Protocol):
         """Make a call with many answers, once there is a connection."""
 
     async def close(self) -> None:
-        """Let the streams that have taken leave come to their end, then hang up."""
+        """Wait for the streams that the client has ended, then hang up."""

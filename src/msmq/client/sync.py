@@ -1,6 +1,6 @@
-"""The client for programs without an event loop: the names and arguments of the asynchronous one, no ``await``.
+"""The client for programs without an event loop: the names and arguments of the asynchronous client, without ``await``.
 
-A loop runs in a thread of its own, and each call waits for it. One connection may be shared by threads.
+A loop runs in a thread of its own, and each call waits for it. Threads may share a connection.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def connect_sync(
 
 
 class SyncMessage(QueuedMessage):
-    """A message from a queue, and what to do with it without await."""
+    """A message from a queue that can be acknowledged or rejected without await."""
 
     __slots__ = ("_loop", "message")
 
@@ -70,11 +70,11 @@ class SyncMessage(QueuedMessage):
         self.message = message
 
     def acknowledge(self) -> None:
-        """It is done: the message leaves the queue."""
+        """Report it as handled: the message leaves the queue."""
         self._loop.finish(self.message.acknowledge)
 
     def reject(self, subqueue: str = "") -> None:
-        """It is not done: the message goes back to its place, or to a subqueue."""
+        """Report it as not handled: the message goes back to its position, or to a subqueue."""
         self._loop.run(self.message.reject(subqueue))
 
 
@@ -95,7 +95,8 @@ class SyncTransaction:
         self._loop.run(self.inner.__aexit__(kind, error, trace))
 
     def taking(self, call: Coroutine[Any, Any, ReceivedMessage]) -> ReceivedMessage:
-        """Make a call that takes a message; if that does not reach the program, there is no commit."""
+        """Make a call that takes a message. If the message does not reach the program, the transaction cannot
+        commit."""
         taken: ReceivedMessage = self._loop.take(call, lambda _: self.inner.doom())
         return taken
 
@@ -111,13 +112,13 @@ class SyncTransaction:
 def _taken(
     loop: Loop, call: Coroutine[Any, Any, ReceivedMessage], take_back: Callable[[ReceivedMessage], None]
 ) -> SyncMessage:
-    """A message of a receiver; one that does not reach the program is the next one again."""
+    """Return a message of a receiver. If it does not reach the program, the next call returns it again."""
     found: SyncMessage = loop.take(call, take_back, shown=lambda message: SyncMessage(loop, message))
     return found
 
 
 def _held(loop: Loop, call: Coroutine[Any, Any, HeldAtCursor]) -> ReceivedMessage:
-    """A message that a cursor holds, and that leaves its queue when it has reached the program."""
+    """Return a message that a cursor holds; it leaves its queue once it has reached the program."""
     found: ReceivedMessage = loop.take(
         call, HeldAtCursor.give_back, HeldAtCursor.keep, lambda held: held.message
     )
@@ -165,7 +166,7 @@ class SyncReceiver:
 
 
 class SyncCursor:
-    """A place of one's own in a queue: ``with queue.cursor() as cursor: for message in cursor: ...``."""
+    """A position of one's own in a queue: ``with queue.cursor() as cursor: for message in cursor: ...``."""
 
     def __init__(self, loop: Loop, cursor: AsyncCursor) -> None:
         self._loop = loop
@@ -387,11 +388,11 @@ class SyncQueue:
 
 
 class SyncConnection(SyncAdministration):
-    """A connection, which opens when it is first used. Use it with ``with``, or close it; see
-    :class:`~msmq.client.connection.Connection` for what methods do.
+    """A connection, which opens when it is first used. Use it with ``with``, or close it; the methods are described at
+    :class:`~msmq.client.connection.Connection`.
 
-    Threads may share it, and so may processes: a child that was forked connects for itself. Receivers, cursors,
-    transactions and messages are of the process that has them.
+    Threads may share it, and so may processes: a forked child connects for itself. Receivers, cursors, transactions and
+    messages belong to the process that made them.
     """
 
     def __init__(self, connection: asynchronous.Connection) -> None:
@@ -417,13 +418,13 @@ class SyncConnection(SyncAdministration):
 
     @property
     def loop(self) -> Loop:
-        """The loop of this process."""
+        """The event loop of this process."""
         loop = self._loop
         if loop is not None and loop.is_here:
             return loop
         if self._closed:
             raise ConnectionLostError("The connection was closed.")
-        if loop is not None:  # its thread and its lock are the parent's
+        if loop is not None:  # its thread and its lock belong to the parent
             self._opening = threading.Lock()
         with self._opening:
             if self._loop is None or not self._loop.is_here:
@@ -441,7 +442,7 @@ class SyncConnection(SyncAdministration):
         return loop
 
     def close(self) -> None:
-        """Send what is on its way, then hang up."""
+        """Send what is still under way, then disconnect."""
         self._closed = True
         loop, self._loop = self._loop, None
         if loop is not None and loop.is_here:
@@ -552,7 +553,7 @@ _OPEN: weakref.WeakSet[SyncConnection] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """What is on its way still goes out when a program ends without closing its connections."""
+    """When a program ends without closing its connections, send what is still under way."""
     for connection in list(_OPEN):
         with suppress(MsmqError):
             connection.close()

@@ -1,4 +1,4 @@
-"""What administrators do with the queue manager itself, for programs without an event loop."""
+"""Administration of the queue manager itself, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msmq.client.loop import Loop
 
 
 class SyncAdministration:
-    """A part of :class:`msmq.SyncConnection`; see :class:`msmq.client.administration.Administration`."""
+    """Methods of :class:`msmq.SyncConnection`; they are described at
+    :class:`msmq.client.administration.Administration`."""
 
     inner: Connection
 

@@ -1,4 +1,4 @@
-"""Where a queue manager is, and how a socket of ours gets there: a unix socket, TCP, TLS on it."""
+"""The address of a queue manager, and how to connect a socket to it: a unix socket, TCP, or TLS."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from msmq.client.problems import ServerNotAvailableError
 from msmq.errors import MsmqError
 
 _ATTEMPT_S: Final = 3.0
-"""How long one address of a host may take, where the host has others."""
+"""The time for one address of a host that has several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to trust a server on another computer, and how to be trusted by it. Files are PEM."""
+    """How the client verifies a server on another computer, and how it identifies itself. Files are PEM."""
 
     authorities: Path | str | None = None
-    """Who signed the server's certificate; None for those the system trusts."""
+    """The authorities that may sign the server's certificate; None for those the system trusts."""
     certificate: Path | str | None = None
     private_key: Path | str | None = None
-    """One's own certificate, where the server asks for one."""
+    """The client's own certificate and key, for a server that asks for them."""
     server_name: str = ""
-    """The name in the server's certificate, if it is not the one in the address."""
+    """The name in the server's certificate, if it differs from the one in the address."""
 
 
 class Target:
@@ -49,8 +49,8 @@ class Target:
         self._context: ssl.SSLContext | None = None
 
     async def connect(self) -> socket.socket:
-        """A socket that is connected; raises OSError when nobody listens, and MsmqError when a file of TLS cannot be
-        used, whoever listens."""
+        """Return a connected socket. Raises OSError when nobody listens, and MsmqError when a file for TLS cannot be
+        used."""
         self._context = None if self.tls is None else _context(self.tls)
         if self.path:
             return await _connected(processes.unix_socket(), self.path)
@@ -66,7 +66,7 @@ class Target:
         return await _connected(socket.socket(family, kind, protocol), place)
 
     async def join(self, protocol: Callable[[], asyncio.Protocol], sock: socket.socket) -> None:
-        """Let a protocol read and write a socket of :meth:`connect`, within TLS if it is to be."""
+        """Connect a protocol to a socket of :meth:`connect`, with TLS if the target has it."""
         loop = asyncio.get_running_loop()
         if self.path:
             await loop.create_unix_connection(protocol, sock=sock)
@@ -76,17 +76,17 @@ class Target:
             name = self.tls.server_name or self._host
             await loop.create_connection(protocol, sock=sock, ssl=self._context, server_hostname=name)
 
-    # --- what went wrong ----------------------------------------------------------------------------------------
+    # --- errors -------------------------------------------------------------------------------------------------
 
     def not_understood(self) -> ServerNotAvailableError:
-        """Somebody else answers."""
+        """The error for a server that is no queue manager."""
         return ServerNotAvailableError(
             f"Somebody else than a queue manager answers at {self.address}. A proxy in between has to hand on the "
             "bytes of TCP as they are."
         )
 
     def not_trusted(self, error: ssl.SSLError) -> ServerNotAvailableError:
-        """What is wrong with the certificates of either side, in one sentence."""
+        """Say in one sentence what is wrong with the certificates of either side."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return ServerNotAvailableError(
                 f"The certificate of {self.address} is not trusted: {error.verify_message.rstrip('.')}. Name the "

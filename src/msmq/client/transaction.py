@@ -1,4 +1,4 @@
-"""Transactions: everything or nothing, over any number of queues."""
+"""Transactions: all or nothing, over any number of queues."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _T = TypeVar("_T")
 class Transaction:
     """``async with mq.transaction() as tx:`` commits at the end of the block, and aborts if the block raises.
 
-    A connection that breaks aborts it. If it breaks between the wish to commit and the answer, the outcome is unknown,
-    and :class:`~msmq.client.problems.OutcomeUnknownError` says so.
+    A broken connection aborts it. If the connection breaks between the request to commit and the answer, the outcome is
+    unknown and :class:`~msmq.client.problems.OutcomeUnknownError` is raised.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -40,14 +40,14 @@ class Transaction:
         self._identifier = b""
         self._receivers: dict[str, Receiver] = {}
         self._loose: list[asyncio.Future[Any]] = []
-        """Calls that take messages and were cancelled before they had an answer."""
+        """Calls that take messages and were cancelled before their answer."""
         self._doomed = False
         self._taken: list[ReceivedMessage] = []
-        """What was received in it, if anybody watches."""
+        """The messages that were received in it, if there is a watcher."""
 
     @property
     def identifier(self) -> bytes:
-        """Its name on the channel, while it is open."""
+        """Its identifier on the channel, while it is open."""
         if self._stream is None or self._stream.over:
             if isinstance(self._error, ConnectionLostError) and not self._ended:
                 raise ConnectionLostError("The connection broke, and the transaction with it.")
@@ -81,7 +81,7 @@ class Transaction:
         return await self._answer
 
     async def commit(self) -> None:
-        """Make everything true; returns when that is durable."""
+        """Commit. Returns when that is durable."""
         if self._stream is None or self._stream.over:
             raise self._error or ConnectionLostError("The transaction has ended.")
         with self._settling("commit"):
@@ -91,7 +91,7 @@ class Transaction:
         try:
             await self._collect()
         except BaseException:
-            stream.cancel()  # which aborts it
+            stream.cancel()  # this aborts the transaction
             raise
         try:
             await self._ask(pb.TransactRequest(commit=pb.Commit()))
@@ -101,8 +101,8 @@ class Transaction:
         await stream.close()
 
     async def _collect(self) -> None:
-        """Make sure that each message of the transaction was handed to the program. One whose receive was cancelled
-        while it was on its way was not, and a commit would lose it."""
+        """Make sure that the program got each message that was taken in the transaction. If a receive was cancelled
+        while its message was on the way, a commit would lose that message."""
         lost = self._doomed
         for receiver in self._receivers.values():
             lost = await receiver.left_over() or lost
@@ -116,7 +116,7 @@ class Transaction:
             )
 
     async def abort(self) -> None:
-        """Undo everything."""
+        """Undo everything that was done in the transaction."""
         if self._stream is None or self._stream.over:
             return
         with self._settling("abort"):
@@ -128,7 +128,7 @@ class Transaction:
             self._ended = True
             await stream.close()
         finally:
-            stream.cancel()  # which aborts it too, if nobody has
+            stream.cancel()  # this aborts the transaction too, if it is still open
             for receiver in self._receivers.values():
                 receiver.leave()
 
@@ -146,7 +146,7 @@ class Transaction:
 
     @contextmanager
     def _settling(self, how: str) -> Iterator[None]:
-        """Its end settles what was received in it."""
+        """Report the end of the transaction as the settlement of the messages received in it."""
         watcher = self._connection.watcher
         if watcher is None or not self._taken:
             yield
@@ -160,11 +160,11 @@ class Transaction:
         settlement.end()
 
     def took(self, message: ReceivedMessage) -> None:
-        """A message was received in it, and somebody watches."""
+        """Note a message that was received in the transaction, for the watcher."""
         self._taken.append(message)
 
     async def taking(self, call: Coroutine[Any, Any, _T]) -> _T:
-        """Make a call that takes a message. If it is cancelled the commit learns whether there was one."""
+        """Make a call that takes a message. If it is cancelled, the commit will find out whether it took one."""
         made = asyncio.ensure_future(call)
         try:
             return await asyncio.shield(made)
@@ -172,7 +172,7 @@ class Transaction:
             self._loose.append(made)
             raise
 
-    # --- the same as on the queue, in here ----------------------------------------------------------------------
+    # --- operations in the transaction --------------------------------------------------------------------------
 
     async def send(
         self, queue: Queue | str, message: Message | Body, **properties: Unpack[MessageProperties]
@@ -181,8 +181,8 @@ class Transaction:
         return await self._queue(queue).send(message, transaction=self, **properties)
 
     async def receive(self, queue: Queue | str, timeout: float | None = None) -> ReceivedMessage:
-        """Receive in this transaction: the message is gone with the commit, and back with an abort. One that comes too
-        late for a call that is cancelled is what the next call returns."""
+        """Receive in this transaction: the message leaves the queue with the commit, and is back after an abort. If a
+        call is cancelled when its message is on the way, the next call returns it."""
         name, identifier = self._queue(queue).name, self.identifier
         receiver = self._receivers.get(name)
         if receiver is None:
@@ -194,11 +194,11 @@ class Transaction:
         return message
 
     def doom(self) -> None:
-        """A message that was taken did not reach the program, and no other call can return it: there is no commit."""
+        """Forbid the commit: a message that was taken did not reach the program, and no other call can return it."""
         self._doomed = True
 
     def take_back(self, message: ReceivedMessage) -> None:
-        """A message that was received did not reach the program: the next call returns it."""
+        """Let the next call return a message again that was received and did not reach the program."""
         self._receivers[message.queue].take_back(message)
         if message in self._taken:
             self._taken.remove(message)

@@ -1,6 +1,6 @@
-"""Who is told what a connection does with messages; :mod:`msmq.telemetry` makes spans of it.
+"""The interface through which a connection reports what it does with messages; :mod:`msmq.telemetry` makes spans of it.
 
-A connection without a watcher asks once whether it has one, and does nothing more.
+A connection without a watcher only checks that it has none.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from msmq.client.message import Message, QueuedMessage, Receipt
 
 
 class Sending(Protocol):
-    """Messages that are being sent together, or one by itself."""
+    """A call that sends one message, or several together."""
 
     def leave(self, message: Message) -> Message:
-        """A message is about to leave; gives it with what is to travel in it."""
+        """Called before a message is sent; returns it with what is to travel in it."""
 
     def sent(self, receipts: Sequence[Receipt]) -> None:
-        """They are safe."""
+        """Called when the messages are safe."""
 
 
 class Settlement(Protocol):
-    """Messages that are being settled."""
+    """A call that settles messages."""
 
     def end(self, error: BaseException | None = None) -> None:
-        """They are, or they are not because of ``error``."""
+        """Called when the messages are settled, or failed to be with ``error``."""
 
 
 class Watcher(Protocol):
-    """Is told what one connection does."""
+    """Receives the reports of one connection."""
 
     def sending(self, queue: str) -> AbstractContextManager[Sending]:
-        """A message is being sent."""
+        """A context in which a message is sent."""
 
     def sending_many(self, queue: str) -> AbstractContextManager[Sending]:
-        """Messages are being sent together."""
+        """A context in which several messages are sent together."""
 
     def now(self) -> int:
-        """The time, for :meth:`received`."""
+        """Return the time, in the unit of :meth:`received`."""
 
     def received(self, message: QueuedMessage, since: int) -> None:
-        """The program gets a message that it has waited for since then."""
+        """Called when the program gets a message for which it has waited since the time ``since``."""
 
     def settling(self, how: str, queue: str, messages: Sequence[QueuedMessage]) -> Settlement:
-        """Messages are settled by ``how``: ack, reject, commit or abort. Those of a transaction may be of many queues,
-        and then ``queue`` is empty."""
+        """Called when messages are being settled. ``how`` is ack, reject, commit or abort. The messages of a
+        transaction may be of several queues; then ``queue`` is empty."""
 
     def processing(self, message: QueuedMessage) -> AbstractContextManager[object]:
-        """The program works on a message."""
+        """A context in which the program works on a message."""
 
 
 class Watching(Protocol):
     """Makes watchers."""
 
     def watcher(self, server: str) -> Watcher:
-        """The watcher of a connection to this address."""
+        """Return the watcher for a connection to this address."""

@@ -1,4 +1,4 @@
-"""Fetching ahead: what comes next is fetched while its reader still works on what came before."""
+"""Fetch ahead: the next items are fetched while the reader still works on the present one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class _End(NamedTuple):
-    """Behind the last item; with the error that ended the iterator, if one did."""
+    """The mark after the last item, with the error that ended the iterator, if any."""
 
     error: BaseException | None
 
@@ -22,8 +22,8 @@ class _Item(NamedTuple, Generic[_T]):
 
 
 def ahead(items: Generator[_T, None, None], depth: int) -> Iterator[_T]:
-    """The items in their order, at most ``depth`` of them waiting. Whoever stops reading should close the iterator:
-    then the other is closed too, and nothing runs on."""
+    """Yield the items in order, with at most ``depth`` of them waiting. A reader that stops early should close the
+    iterator: that closes the other one too, and ends its thread."""
     waiting: Queue[_Item[_T] | _End] = Queue(depth)
     stopped = Event()
 
@@ -43,7 +43,7 @@ def ahead(items: Generator[_T, None, None], depth: int) -> Iterator[_T]:
                     items.close()
                     return
             put(_End(None))
-        except BaseException as error:  # is raised where the items are wanted
+        except BaseException as error:  # raised where the items are consumed
             put(_End(error))
 
     thread = Thread(target=fetch, name="fetching ahead", daemon=True)

@@ -1,17 +1,15 @@
-"""Queues into Parquet, exactly once, and back.
+"""Archive queues to Parquet, exactly once, and read archives back.
 
-How it works
-------------
-Each batch of the stream is written to a folder of its own, ``messages/batch=N``, divided by queue and day. A folder
-counts when ``_SUCCESS`` is in it, which is put there when everything else is safe. A batch that is repeated after a
-crash is written to another folder, ``batch=N.1``, and that of the highest number counts. :func:`compact` writes several
-folders as one with fewer, larger files, ``batch=N-M``, which counts in the place of all within it. Only then the others
-are deleted. So nothing is ever moved or overwritten, half a batch is never read, and it may be killed at any time, on
-stores without an atomic rename too (:mod:`msmq.spark.storage`).
+How it works ------------ Each batch of the stream is written to a folder of its own, ``messages/batch=N``, divided by
+queue and day. A folder counts when it contains ``_SUCCESS``, which is written last. A batch that is repeated after a
+crash is written to another folder, ``batch=N.1``, and the one with the highest number counts. :func:`compact` writes
+several folders as one with fewer, larger files, ``batch=N-M``, which counts in place of them; only then are they
+deleted. So nothing is ever moved or overwritten, half a batch is never read, and the program may be killed at any time,
+even on stores without an atomic rename (:mod:`msmq.spark.storage`).
 
-``_last.json`` says which batch was begun last, and where it ends by Spark's own log. A checkpoint that is older than
-the archive would give numbers of batches again to other messages, which would take the place of those that are there:
-such a batch is refused.
+``_last.json`` says which batch was begun last, and where it ends according to Spark's own log. A checkpoint that is
+older than the archive would give the same batch numbers to other messages, which would replace the archived ones: such
+a batch is refused.
 
 ``_archive.json`` holds the format, the version of the columns, and their types. Columns that are added later are null
 in older files; a change of meaning or type is a new version, which older releases refuse. Options of the source choose
@@ -19,7 +17,7 @@ types too (``body``): a run that would write a column in another type than those
 anything, because nobody could read the archive as one table any more.
 
 With the format ``delta`` the messages are one Delta table instead, ``delta``. Each batch names itself (``txnAppId`` and
-``txnVersion``), so that a repeated one is passed over, and Delta's own ``OPTIMIZE`` compacts.
+``txnVersion``), so that a repeated one is skipped, and Delta's own ``OPTIMIZE`` compacts.
 """
 
 from __future__ import annotations
@@ -51,27 +49,27 @@ _CHECKPOINT: Final = "_checkpoint"
 _WHOLE: Final = "_SUCCESS"
 _NAME: Final = re.compile(r"batch=(\d+)(?:-(\d+))?(?:\.(\d+))?")
 _HELD_BYTES: Final = 16 << 20
-"""Of rows that Spark or Parquet hold at once, for each task. Messages may have four megabytes."""
+"""The rows that Spark or Parquet hold at once, in bytes for each task. Messages may have four megabytes."""
 _WRITING: Final = {
-    # Parquet usually looks only after a hundred rows whether a page or a group is full.
+    # By default Parquet checks only after a hundred rows whether a page or a group is full.
     "parquet.block.size": str(_HELD_BYTES),
     "parquet.page.size.row.check.min": "1",
-    # The archive says itself what is whole, when it is on the disk.
+    # The archive itself records which folders are whole, once they are on the disk.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 _READ_AT_ONCE: Final = "spark.sql.parquet.columnarReaderBatchSize"
 _LOOKED_AT: Final = 64
-"""Files that tell how large the rows of an archive are: the largest."""
+"""The number of files, the largest ones, from which the size of an archive's rows is estimated."""
 _PARTITIONS: Final = ("queue", "date")
 _DATE: Final = "to_date(coalesce(arrived_time, sent_time, timestamp_seconds(0)))"
 
 
 class ArchiveError(ValueError):
-    """A folder that is no archive, or one of a newer release."""
+    """A folder that is no archive, or is one of a newer release."""
 
 
 class Folder(NamedTuple):
-    """A folder of one batch or of several that were compacted, and how often it was begun before."""
+    """A folder of one batch, or of several that were compacted, with the number of earlier attempts."""
 
     first: int
     last: int
@@ -79,7 +77,7 @@ class Folder(NamedTuple):
     name: str
 
     def stands_for(self, other: Folder) -> bool:
-        """Whether this one counts instead of another."""
+        """True if this folder counts in place of another."""
         if not (self.first <= other.first and other.last <= self.last):
             return False
         return (self.last - self.first, self.attempt) > (other.last - other.first, other.attempt)
@@ -93,7 +91,7 @@ class Archive:
         self._storage = storage_of(self.path, spark)
 
     def uri(self, *names: str) -> str:
-        """A place in it, as Spark takes it."""
+        """The URI of something in the archive, as Spark takes it."""
         return posixpath.join(self._storage.uri, *names)
 
     @property
@@ -101,7 +99,7 @@ class Archive:
         return self.uri(_CHECKPOINT)
 
     def prepare(self, form: str = "parquet") -> None:
-        """Make the folder an archive, or see that it is one of this format; end a compaction that was killed."""
+        """Make the folder an archive, or check that it is one of this format; finish a compaction that was killed."""
         if form not in FORMATS:
             raise ArchiveError(f"The format of an archive is {' or '.join(FORMATS)}, not {form!r}.")
         if read_json(self._storage, _ABOUT) is None:
@@ -114,7 +112,7 @@ class Archive:
             self._tidy()
 
     def keep_columns(self, types: Mapping[str, str]) -> None:
-        """Note the columns that are going to be written, beside those that the archive has.
+        """Record the columns that are going to be written, in addition to those that the archive has.
 
         Raises:
             ArchiveError: one of them has another type in the archive.
@@ -131,10 +129,10 @@ class Archive:
             write_json(self._storage, _ABOUT, said | {"columns": known | dict(types)})
 
     def check(self) -> str:
-        """See that it is an archive; gives its format.
+        """Check that the folder is an archive. Returns its format.
 
         Raises:
-            ArchiveError: it is none, or it is newer than this release.
+            ArchiveError: it is none, or is of a newer release.
         """
         said = self._about()
         if said["schema_version"] > SCHEMA_VERSION:
@@ -144,11 +142,11 @@ class Archive:
         return str(said.get("format", "parquet"))
 
     def check_checkpoint(self) -> None:
-        """See that batches go on where they were.
+        """Check that batches continue after the last one.
 
         Raises:
-            ArchiveError: the checkpoint is gone. Spark would count batches from 0 again, and each would take the place
-                of one that is there.
+            ArchiveError: the checkpoint is gone. Spark would count batches from 0 again, and each would replace one
+                that is there.
         """
         begun = self.folders() or read_json(self._storage, _LAST) is not None
         if begun and not self._storage.files(posixpath.join(_CHECKPOINT, "offsets")):
@@ -158,7 +156,7 @@ class Archive:
             )
 
     def begin_batch(self, number: int) -> None:
-        """Note that a batch is going to be written, before anything of it is.
+        """Record that a batch is going to be written, before anything of it is.
 
         Raises:
             ArchiveError: this number was given to other messages before.
@@ -177,7 +175,7 @@ class Archive:
 
     @property
     def identifier(self) -> str:
-        """What tells it from other archives."""
+        """The identifier that distinguishes it from other archives."""
         return str(self._about().get("id", self.path))
 
     def _about(self) -> dict[str, Any]:
@@ -189,23 +187,24 @@ class Archive:
     # --- folders ----------------------------------------------------------------------------------------------------
 
     def folders(self) -> list[str]:
-        """The folders that count, in order."""
+        """Return the folders that count, in order."""
         return [folder.name for folder in self._counting()]
 
     def _counting(self) -> list[Folder]:
-        """Looks until it finds the same twice: a list takes a while, in which a compaction may have come and gone."""
+        """Return the folders that count. They are listed until two lists agree: listing takes a while, in which a
+        compaction may run."""
         before, found = None, self._whole()
         while found != before:
             before, found = found, self._whole()
         return sorted(each for each in found if not any(other.stands_for(each) for other in found))
 
     def _whole(self) -> list[Folder]:
-        """The folders that everything was written to."""
+        """Return the folders that were written completely."""
         marks = [entry.name.split("/") for entry in self._storage.files(MESSAGES)]
         return sorted(_folder(mark[1]) for mark in marks if len(mark) == 3 and mark[2] == _WHOLE)
 
     def parts(self, folders: Sequence[str]) -> list[Entry]:
-        """The files of some folders; a batch without messages has none."""
+        """Return the files of some folders; a batch without messages has none."""
         wanted = set(folders)
         return [
             entry
@@ -214,7 +213,7 @@ class Archive:
         ]
 
     def rows_within(self, folders: Sequence[str], size: int) -> int:
-        """How many rows of some folders take about ``size`` bytes in memory where rows are largest; at least one."""
+        """Return how many of the folders' largest rows take about ``size`` bytes in memory; at least one."""
         found = self.parts(folders)
         found.sort(key=lambda entry: entry.size, reverse=True)
         average = 1
@@ -226,7 +225,7 @@ class Archive:
         return max(size // average, 1)
 
     def fill(self, first: int, last: int, write: Callable[[str], None]) -> str:
-        """Have a folder written for some batches, in the place of those that are there of them."""
+        """Let ``write`` write a folder for some batches; it replaces the present folders of these batches."""
         name = f"batch={first:012d}" if first == last else f"batch={first:012d}-{last:012d}"
         begun = [_folder(each) for each in self._storage.folders(MESSAGES, f"{name}*")]
         attempts = [each.attempt for each in begun if (each.first, each.last) == (first, last)]
@@ -248,8 +247,8 @@ class Archive:
         return self._storage.read(posixpath.join(MESSAGES, name, _WHOLE)) is not None
 
     def _tidy(self) -> None:
-        """Delete the folders in whose place there are others."""
-        for name in ("_compaction.json", "_compacting"):  # what earlier releases left when they were killed
+        """Delete the folders that others have replaced."""
+        for name in ("_compaction.json", "_compacting"):  # left by earlier releases that were killed
             self._storage.delete(name)
         whole = self._whole()
         for each in map(_folder, self._storage.folders(MESSAGES)):
@@ -257,7 +256,7 @@ class Archive:
                 self._delete(each.name)
 
     def _keep(self, name: str) -> None:
-        """See that a folder survives a power failure: its messages are removed elsewhere next."""
+        """Make sure that a folder survives a power failure, because its messages are removed from their queue next."""
         self._storage.keep(posixpath.join(MESSAGES, name))
 
     def _delete(self, name: str) -> None:
@@ -267,7 +266,7 @@ class Archive:
 def _folder(name: str) -> Folder:
     found = _NAME.fullmatch(name)
     if found is None:
-        return Folder(-1, -2, 0, name)  # somebody else's: it stands for nothing
+        return Folder(-1, -2, 0, name)  # a foreign folder: it stands for nothing
     first, last, attempt = found.groups()
     return Folder(int(first), int(last or first), int(attempt or 0), name)
 
@@ -281,8 +280,8 @@ def archive(
     format: str = "parquet",
 ) -> StreamingQuery:
     """Write queues into an archive; ``options`` are those of the source. Without an ``interval`` (``"1 minute"``) it
-    ends when everything is written that was there when it began. With ``mode=consume`` messages leave their queue when
-    they are safe in the archive. ``format`` is ``parquet``, or ``delta`` where Spark has Delta.
+    ends when everything that was there at the start is written. With ``mode=consume`` messages leave their queue
+    when they are safe in the archive. ``format`` is ``parquet``, or ``delta`` where Spark has Delta.
 
     Raises:
         ArchiveError: the folder is something else, or has columns of other types, or Delta is missing.
@@ -340,12 +339,12 @@ def require_delta(spark: SparkSession) -> None:
 
 
 def _made_for(spark: SparkSession) -> str:
-    """What the packages of Delta call a version of Spark: its first two numbers."""
+    """Return the name that the packages of Delta use for a version of Spark: its first two numbers."""
     return ".".join(spark.version.split(".")[:2])
 
 
 def settle_archive(path: str, options: Mapping[str, str], spark: SparkSession | None = None) -> int:
-    """Remove from their queues what is safe in a consuming archive whose query has ended."""
+    """Remove the messages from their queues that are safe in a consuming archive whose query has ended."""
     where = {
         name: value for name, value in options.items() if name not in ("queue", "queues", "queuePattern")
     }
@@ -353,7 +352,7 @@ def settle_archive(path: str, options: Mapping[str, str], spark: SparkSession | 
 
 
 def read_archive(spark: SparkSession, path: str) -> DataFrame:
-    """Everything in an archive, with the columns of the source and the day as ``date``."""
+    """Read everything in an archive, with the columns of the source and the day as ``date``."""
     place = Archive(path, spark)
     if place.check() == DELTA:
         require_delta(spark)
@@ -365,8 +364,8 @@ def read_archive(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _read_folders(spark: SparkSession, place: Archive, folders: Sequence[str]) -> DataFrame:
-    """The messages of some folders. Spark reads thousands of rows at once, however large they are: where they would not
-    fit into its memory the session is told to read fewer."""
+    """Read the messages of some folders. Spark reads thousands of rows at once, however large they are; if they would
+    not fit into its memory, the session is told to read fewer."""
     usual = int(str(spark.conf.get(_READ_AT_ONCE)))
     spark.conf.set(_READ_AT_ONCE, str(min(usual, place.rows_within(folders, _HELD_BYTES))))
     read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
@@ -374,9 +373,9 @@ def _read_folders(spark: SparkSession, place: Archive, folders: Sequence[str]) -
 
 
 def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
-    """Write the folders of an archive as one, with one file for each queue and day; gives how many there were. While
-    it is archived to, the last folder may be written anew: compaction leaves it alone. For a Delta table, which Delta
-    compacts, it gives 0."""
+    """Merge the folders of an archive into one, with one file for each queue and day. Returns how many folders there
+    were. While the archive is being written to, its last folder may be rewritten and is left out. For a Delta table,
+    which Delta compacts itself, it returns 0."""
     place = Archive(path, spark)
     if place.check() == DELTA:
         require_delta(spark)

@@ -1,4 +1,4 @@
-"""Bodies as text: the ways the option ``body`` may ask for."""
+"""Bodies as text: the forms that the option ``body`` may ask for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _utf16(_: int, body: bytes) -> str | None:
 
 
 def _activex(body_type: int, body: bytes) -> str | None:
-    """What the type of the body says it is: text or a number. Null when it is neither."""
+    """Read a body as its type says: text or a number. Null if it is neither."""
     number = read_number(body_type, body)
     if number is not None:
         return number
@@ -30,7 +30,9 @@ def _activex(body_type: int, body: bytes) -> str | None:
 
 
 def value(body_type: int, body: bytes) -> str | None:
-    """The value as the sender's formatter wrote it, as JSON: for ``from_json`` of Spark. Null when it is only bytes."""
+    """Read the value that the sender's formatter wrote, as JSON for ``from_json`` of Spark. Null if it is only
+    bytes.
+    """
     formatter = formatter_of(body_type, body) or Formatter.JSON
     try:
         return json.dumps(to_json(read_as(formatter, body_type, body)), ensure_ascii=False)
@@ -39,7 +41,7 @@ def value(body_type: int, body: bytes) -> str | None:
 
 
 def text(body_type: int, body: bytes) -> str | None:
-    """The body as text: as its type says, or else UTF-8 if it is that."""
+    """Read a body as text: as its type says, else as UTF-8 if it is valid."""
     found = _activex(body_type, body)
     return _utf8(body_type, body) if found is None else found
 
@@ -58,4 +60,4 @@ BODY_READERS: Final[dict[str, BodyReader | None]] = {
     "activex": _activex,
     "value": value,
 }
-"""A body that cannot be read the way it is asked for is null; no row is lost for it."""
+"""A body that cannot be read in the requested form is null; its row is kept."""

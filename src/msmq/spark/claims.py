@@ -1,25 +1,23 @@
-"""Which messages a batch has, kept beside the checkpoint of its query until they are removed.
+"""The messages of each batch, recorded beside the checkpoint of the query until they are removed from their queues.
 
-How ``consume`` works
----------------------
-Spark writes down where a batch ends (``offsets/N`` of the checkpoint), asks the source for its messages, runs it, and
-writes down that it is done (``commits/N``). Only then it may tell the source, and of the last batch of a run it never
-does. So the source writes a *claim* before a batch runs: its end, and the lookup identifier of each message in it. A
-claim whose end stands in the offsets of a committed batch is *settled*: exactly its messages are removed from the
-queue, then the claim. Whoever comes by may do that, any number of times: the reader between batches and when it ends,
-the next run when it starts, and :func:`settle`.
+How ``consume`` works --------------------- Spark records where a batch ends (``offsets/N`` of the checkpoint), asks the
+source for its messages, runs it, and records that it is done (``commits/N``). Only then may it tell the source, and for
+the last batch of a run it never does. So the source writes a *claim* before a batch runs: its end, and the lookup
+identifier of each message in it. A claim whose end is in the offsets of a committed batch is *settled*: exactly its
+messages are removed from the queue, then the claim. This may be done any number of times and in several places: by the
+reader between batches and when it ends, by the next run when it starts, and by :func:`settle`.
 
-A batch that is repeated after a crash has what its claim says: what is gone since is missed, and tasks are divided as
-they were, which a sink that has done some of them relies on.
+A batch that is repeated after a crash has the messages in its claim: those that are gone meanwhile count as missing,
+and tasks are divided as before, on which a sink relies that has done some of them.
 
 A query may read from several queue managers, by one source or by several, and each source finds the claims of all. So a
-claim says which queue its identifiers are of, and the queue manager itself refuses to remove those of another, or of
-itself before its data were replaced by an older copy: such a claim is left to the source that is connected to that one.
-A server that is away keeps its claims until it is back. A queue that was deleted took its messages with it, whether or
-not there is another of its name now.
+claim says to which queue its identifiers belong, and a queue manager refuses to remove those of another one, or those
+from before its data were replaced by an older copy: such a claim is left to the source that is connected to the right
+one. The claims on a server that is away are kept until it is back. If a queue was deleted, its messages are gone with
+it, even if another has its name now.
 
 Beside a checkpoint in a local folder a claim is a file of JSON lines: the end, then a line for each server and queue.
-Those of other checkpoints are kept by the queue managers (:mod:`msmq.spark.kept`).
+The claims of other checkpoints are kept by the queue managers (:mod:`msmq.spark.kept`).
 """
 
 from __future__ import annotations
@@ -46,22 +44,22 @@ FOLDER: Final = "msmq-claims"
 
 
 class Servers(Protocol):
-    """Who removes messages."""
+    """The servers from which messages are removed."""
 
     def remove(
         self, server: str, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None
     ) -> Removal:
-        """Take messages out of a queue of a server; ``elsewhere`` if that one is not there now."""
+        """Take messages out of a queue of a server; the result says ``elsewhere`` if that server is not there now."""
 
 
 class Log:
-    """What Spark has written down of a query: where its batches end, and which are done."""
+    """What Spark has recorded about a query: where its batches end, and which are done."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def committed(self) -> Iterator[FleetOffset]:
-        """The ends, of sources of our kind, of the batches that are committed and still written down; the last come
+        """Yield the ends of committed batches, for sources of our kind, as far as Spark still has them; the last come
         last."""
         done = self._numbers("commits")
         if not done:
@@ -71,21 +69,21 @@ class Log:
                 yield from self._ends(number)
 
     def is_last(self, end: FleetOffset) -> bool:
-        """Whether the last batch that was planned ends there."""
+        """True if the last planned batch ends there."""
         return end in self.last()
 
     def last(self) -> list[FleetOffset]:
-        """Where the last batch ends that was planned, in each source of our kind."""
+        """Return where the last planned batch ends, for each source of our kind."""
         planned = self._numbers("offsets")
         return list(self._ends(planned[-1])) if planned else []
 
     def keep(self) -> None:
-        """See that it survives a power failure."""
+        """Make sure that the record survives a power failure."""
         for folder in ("offsets", "commits"):
             self.storage.keep(folder)
 
     def _ends(self, number: int) -> Iterator[FleetOffset]:
-        text = self.storage.read(posixpath.join("offsets", str(number)))  # None: Spark has tidied up
+        text = self.storage.read(posixpath.join("offsets", str(number)))  # None: Spark has deleted it
         for line in (text or b"").decode().splitlines():
             yield from _offsets(line)
 
@@ -95,17 +93,17 @@ class Log:
 
 
 class Claims:
-    """The claims beside one checkpoint of this computer."""
+    """The claims beside a checkpoint on this computer."""
 
     def __init__(self, checkpoint: str) -> None:
         self._storage = storage_of(checkpoint)
         self._log = Log(self._storage)
 
     def begin(self, queues: object) -> None:
-        """There are none: they are deleted with the checkpoint."""
+        """Do nothing: claims are deleted together with the checkpoint."""
 
     def make(self, servers: object, end: FleetOffset, messages: Iterable[MessagesPartition]) -> None:
-        """Write down what a batch has, before anybody reads it."""
+        """Record the messages of a batch before anybody reads them."""
         lines = [end.json()]
         for part in messages:
             lines.append(json.dumps({"server": part.server, "queue": part.queue, **said_of(part)}))
@@ -114,12 +112,12 @@ class Claims:
         self._storage.replace(name, f"{name}.new")
         self._storage.keep(
             name
-        )  # messages whose claim a power failure undoes would stay in their queue for ever
+        )  # if a power failure undid a claim, its messages would stay in their queue for ever
 
     def begun(
         self, servers: object, end: FleetOffset, messages: Iterable[MessagesPartition]
     ) -> list[MessagesPartition]:
-        """The messages of a batch, as they were when it was first planned."""
+        """Return the messages of a batch as they were when it was first planned."""
         text = self._storage.read(self._path(end))
         lines = [] if text is None else [json.loads(line) for line in text.decode().splitlines()[1:]]
 
@@ -130,8 +128,9 @@ class Claims:
         return [as_begun(part, of(part)) for part in messages]
 
     def settle(self, servers: Servers, committed: FleetOffset | None = None) -> int:
-        """Remove the messages of every committed batch, as far as the servers have them; gives how many were
-        removed."""
+        """Remove the messages of every committed batch, as far as the servers have them. Returns how many were
+        removed.
+        """
         waiting = {self._name(end): end for end in self._log.committed()} if self.any() else {}
         return sum(self.settle_end(servers, end) for end in waiting.values())
 
@@ -140,7 +139,7 @@ class Claims:
         text = self._storage.read(self._path(end))
         if text is None:  # somebody else has settled it
             return 0
-        self._log.keep()  # a commit that a power failure undoes would want these messages again
+        self._log.keep()  # if a power failure undid the commit, these messages would be needed again
         removed = 0
         whole = True
         for line in text.decode().splitlines()[1:]:
@@ -150,20 +149,20 @@ class Claims:
                 done = servers.remove(
                     claimed.get("server", ""), claimed["queue"], ids, _identity(claimed, end)
                 )
-            except QueueNotFoundError:  # it was deleted, with all that was in it
+            except QueueNotFoundError:  # it was deleted with everything in it
                 continue
             removed += done.removed
             whole = whole and not done.held and not done.elsewhere
-        if whole:  # else somebody looks at one of them, or another source has to remove them
+        if whole:  # else somebody holds one of them, or another source has to remove them
             self._delete(self._path(end))
         return removed
 
     def belongs(self, end: FleetOffset) -> bool:
-        """Whether the last batch that Spark has planned in this checkpoint ends there."""
+        """True if the last batch that Spark planned in this checkpoint ends there."""
         return self._log.is_last(end)
 
     def any(self) -> bool:
-        """Whether there are claims that are not settled."""
+        """True if there are claims that are not settled."""
         return bool(self._names())
 
     def _names(self) -> list[str]:
@@ -182,12 +181,12 @@ class Claims:
 
 
 def name_of(end: FleetOffset) -> str:
-    """What tells the claim of a batch from others."""
+    """Return the name that distinguishes the claim of a batch from others."""
     return hashlib.sha256(end.json().encode()).hexdigest()[:32]
 
 
 def packed(lookup_ids: array[int]) -> str:
-    """Identifiers as text, in little space."""
+    """Write identifiers as compact text."""
     return base64.b64encode(zlib.compress(lookup_ids.tobytes(), 1)).decode()
 
 
@@ -198,7 +197,7 @@ def unpacked(text: str) -> array[int]:
 
 
 def said_of(part: MessagesPartition) -> dict[str, Any]:
-    """What a claim says of some messages of a queue."""
+    """Return the line of a claim about some messages of a queue."""
     known = None if part.identity is None else part.identity._asdict()
     expiring = array("Q", sorted(part.expiring))
     return {
@@ -210,13 +209,13 @@ def said_of(part: MessagesPartition) -> dict[str, Any]:
 
 
 def as_begun(part: MessagesPartition, said: Sequence[dict[str, Any]]) -> MessagesPartition:
-    """Messages that are there now, with those of earlier claims on the same queue that are not any more."""
+    """Return the messages that are there now, and those in earlier claims on the same queue that are not."""
     claims: dict[str, dict[str, Any]] = {}
     for claimed in said:
         identity = None if claimed["identity"] is None else QueueIdentity(**claimed["identity"])
         same = part.identity is None or (identity is not None and identity.is_same(part.identity))
-        if same and "expiring" in claimed:  # earlier releases did not say
-            claims[claimed["ids"]] = claimed  # once, if somebody was killed who made it again
+        if same and "expiring" in claimed:  # earlier releases did not record this
+            claims[claimed["ids"]] = claimed  # once, even if a killed run has made it twice
     if not claims:
         return part
     ids, expiring = set(part.lookup_ids), set(part.expiring)
@@ -229,7 +228,7 @@ def as_begun(part: MessagesPartition, said: Sequence[dict[str, Any]]) -> Message
 
 
 def _identity(claimed: dict[str, Any], end: FleetOffset) -> QueueIdentity | None:
-    """Which queue is meant by a line of a claim; earlier releases left that to the end."""
+    """Return the queue that a line of a claim means; in earlier releases only the end identified it."""
     if "identity" not in claimed:
         return end.of("", "").identity(claimed["queue"])
     known = claimed["identity"]
@@ -237,7 +236,7 @@ def _identity(claimed: dict[str, Any], end: FleetOffset) -> QueueIdentity | None
 
 
 def _offsets(line: str) -> Iterator[FleetOffset]:
-    """The offsets of ours in a line of Spark's log, which has one for each line, or a map of them."""
+    """Yield the offsets of our sources in a line of Spark's log, which has one for each line, or a map of them."""
     try:
         value: Any = json.loads(line)
     except ValueError:
@@ -250,10 +249,10 @@ def _offsets(line: str) -> Iterator[FleetOffset]:
 
 
 def settle(checkpoint: str, spark: SparkSession | None = None, /, **options: str) -> int:
-    """Remove from the queues what committed batches of a stopped query have read; gives how many were removed.
+    """Remove the messages from the queues that committed batches of a stopped query have read. Returns how many.
 
     ``options`` are those of the source that say where the queue managers are: ``server``, ``token`` and so on. A
-    checkpoint elsewhere than on this computer is read by a session of Spark, the active one if none is given.
+    checkpoint that is not on this computer is read through a Spark session, by default the active one.
     """
     from msmq.spark.fleet import Fleet
     from msmq.spark.kept import KeptClaims

@@ -1,11 +1,9 @@
-"""Captures into tables: every packet of any number of pcap and pcapng files, one row each.
+"""Decode captures into tables: one row for each packet of any number of pcap and pcapng files.
 
-How the work is divided
------------------------
-A task has some small files, one file, or a share of a large one. Each share reads all frames of its file but puts
-together only its own TCP connections, so that no task needs another one's. Passing over a frame costs about a tenth of
-decoding what is in it; beyond :data:`MOST_SHARES` the reading would outweigh the rest. A task holds one batch of rows,
-and what the reassembly of connections holds, which is bounded.
+How the work is divided ----------------------- A task has some small files, one file, or a share of a large one. Each
+share reads all frames of its file but reassembles only its own TCP connections, so that tasks are independent. Skipping
+a frame costs about a tenth of decoding it; with more than :data:`MOST_SHARES` shares the reading would outweigh the
+rest. A task holds one batch of rows, and the state of the reassembly, which is bounded.
 """
 
 from __future__ import annotations
@@ -67,23 +65,23 @@ class Task(NamedTuple):
     shares: int = 1
 
     def wants(self, source: Endpoint, destination: Endpoint) -> bool:
-        """Whether a connection is of this share; both of its directions are of the same one."""
+        """True if a connection belongs to this share; both of its directions are in the same one."""
         return _lot(source, destination) % self.shares == self.share
 
     def stream(self, number: int) -> int:
-        """A number for the connection that no other share of the file gives."""
+        """Return a number for the connection that no other share of the file uses."""
         return (number - 1) * self.shares + self.share + 1
 
 
 @lru_cache(maxsize=1 << 14)
 def _lot(source: Endpoint, destination: Endpoint) -> int:
-    """A number that depends on a connection alone, on every computer."""
+    """Return a number that depends only on the connection, and is the same on every computer."""
     ends = "|".join(sorted((_endpoint(source), _endpoint(destination))))
     return hashlib.blake2b(ends.encode(), digest_size=1).digest()[0]
 
 
 def plan(paths: Iterable[str | Path], split_bytes: int = SPLIT_BYTES) -> list[list[Task]]:
-    """What each task of Spark does: some small files, one file, or a share of a large one."""
+    """Divide the files among tasks: some small files, one file, or a share of a large one for each."""
     groups: list[list[Task]] = []
     waiting: list[Task] = []
     size = 0
@@ -110,27 +108,27 @@ def decode(
     ping_port: int = 3527,
     split_bytes: int = SPLIT_BYTES,
 ) -> DataFrame:
-    """A table with a row for each packet of the captures, and for each piece that could not be read (``error``). The
-    files are read where the tasks run, by the same paths."""
+    """Return a table with a row for each packet of the captures, and for each piece that could not be read (``error``).
+    The files are read where the tasks run, by the same paths."""
     groups = plan(paths, split_bytes)
     work = partial(_work, groups=groups, body=body, port=port, ping_port=ping_port)
     return spread(spark, len(groups)).mapInArrow(work, f"{_FRAME_DDL}, {columns_of(body).ddl}")
 
 
 def spread(spark: SparkSession, count: int) -> DataFrame:
-    """A table of the numbers below ``count``, each in a partition of its own."""
+    """Return a table of the numbers below ``count``, each in a partition of its own."""
     return spark.range(0, count, 1, numPartitions=max(1, count))
 
 
 def columns_of(body: str = "bytes") -> Table:
-    """The columns of a message in a capture: all but those that only a queue knows."""
+    """Return the columns of a message in a capture: all but those that only a queue knows."""
     return Table(body, only=[name for name in NAMES if name not in _OF_A_QUEUE])
 
 
 def _work(
     batches: Iterator[pa.RecordBatch], *, groups: list[list[Task]], body: str, port: int, ping_port: int
 ) -> Iterator[pa.RecordBatch]:
-    """What an executor does with its tasks."""
+    """Do the tasks of one executor."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for task in groups[number]:
@@ -145,7 +143,7 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
             wanted = task.wants if task.shares > 1 else None
             for found in find_packets(source, Format.AUTO, port, ping_port, Tally(), wanted):
                 if found.origin is None and task.share:
-                    continue  # damage of the file itself is told once
+                    continue  # damage of the file itself is reported once
                 rows.add(found)
                 if rows.full:
                     yield rows.batch()
@@ -157,8 +155,8 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
 
 
 class _Rows:
-    """Rows on their way into a batch: where each packet was found, what it is, and the messages among them. Packets
-    are made into columns when the batch is full."""
+    """Collects rows for a batch: where each packet was found, what it is, and the messages among them. Packets are made
+    into columns when the batch is full."""
 
     def __init__(self, task: Task, table: Table) -> None:
         self._task = task
@@ -210,7 +208,7 @@ class _Rows:
             self._odd(origin, type(packet).__name__, len(data))
 
     def _odd(self, origin: Origin | None, kind: str, size: int | None, error: str | None = None) -> None:
-        """A row without a message."""
+        """Add a row without a message."""
         if error is not None:
             self._errors[len(self._kinds)] = error
         self._origins.append(origin)
@@ -218,14 +216,14 @@ class _Rows:
         self._sizes.append(size)
 
     def batch(self) -> pa.RecordBatch:
-        """Everything so far; begins anew."""
+        """Return everything collected so far, and begin a new batch."""
         messages = self._read()
         frames = [pa.array(column, field.type) for column, field in zip(self._frames(), _FRAME, strict=True)]
         self._begin()
         return pa.RecordBatch.from_arrays([*frames, *messages.columns], schema=self._schema)
 
     def _read(self) -> pa.RecordBatch:
-        """The columns of messages; finds out what each packet is."""
+        """Read the columns of the messages, and find out what each packet is."""
         messages: list[bytes] = []
         standing: list[int] = []
         for row, data in zip(self._rows, self._packets, strict=True):
@@ -244,7 +242,7 @@ class _Rows:
         return self._table.spread(nowhere, standing, len(self))
 
     def _frames(self) -> Iterator[Iterable[Any]]:
-        """The columns of :data:`_FRAME`."""
+        """Yield the columns of :data:`_FRAME`."""
         count, origins, task = len(self), self._origins, self._task
         yield repeat(self._task.path, count)
         yield [None if origin is None else round(origin.time * 1_000_000) for origin in origins]

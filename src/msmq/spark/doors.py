@@ -1,7 +1,7 @@
-"""How the source comes to a queue manager: what it asks of one, and the ways to ask.
+"""How the source talks to a queue manager: the requests it makes, and the ways to make them.
 
-A door is opened in each process that needs one and never travels between processes. Everything asked through it may be
-asked again: when the connection breaks it is, until the time-out of the connection has passed.
+A door is opened in each process that needs one and never passed between processes. Every request may be made twice: it
+is repeated when the connection breaks, until the time-out of the connection has passed.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ _COMPUTER_QUEUES: Final = {
     ".\\system$;deadxact": ".\\xactdeadletter$",
     ".\\system$;journal": ".\\journal$",
 }
-"""The queues that every computer has: as the queue manager calls them, and as people do."""
+"""The queues that every computer has: by the queue manager's name and by the name that people use."""
 _MEANT: Final = re.compile("journal|letter", re.IGNORECASE)
 _FETCHED_AHEAD: Final = 8
-"""Replies of the queue manager, each of at most a megabyte or one message."""
+"""Replies of the queue manager; each has at most a megabyte or one message."""
 _LEASE_PATIENCE_S: Final = 10.0
 _LEASE_PAUSE_S: Final = 0.2
 _LONGEST_LABEL: Final = 120
 OWN_QUEUES: Final = "\\private$\\spark-"
-"""In the paths of queues that the sink makes for itself."""
+"""Part of the paths of queues that the sink makes for itself."""
 
 
 class Door(Protocol):
-    """What the source asks of a queue manager. Spans are pairs: behind one lookup identifier, up to another."""
+    """What the source asks of a queue manager. Spans are pairs: after one lookup identifier, up to and including
+    another."""
 
     def __enter__(self) -> Self: ...
 
@@ -64,13 +65,13 @@ class Door(Protocol):
 
     @property
     def host(self) -> Host:
-        """Whose door it is."""
+        """The queue manager behind the door."""
 
     def queues(self, pattern: str) -> list[str]:
-        """The queues whose path a regular expression matches as a whole, in order, as :meth:`spelt`."""
+        """Return the queues whose path matches a regular expression as a whole, in order and as :meth:`spelt`."""
 
     def spelt(self, queue: str) -> str:
-        """The name of a queue as rows and positions have it, however it was given."""
+        """Return the name of a queue as rows and positions have it, however it was given."""
 
     def survey(
         self,
@@ -82,44 +83,45 @@ class Door(Protocol):
         known: QueueIdentity | None = None,
         seen: int = 0,
     ) -> Survey:
-        """What stands in spans of a queue, and which queue that is; 0 is no limit. With what was ``known`` of the queue
-        when the highest number was ``seen``, whether that is still so."""
+        """List what stands in spans of a queue, and identify the queue; a limit of 0 means none. Given what was
+        ``known`` of the queue when ``seen`` was its highest number, it tells whether that still holds."""
 
     def waiting(self, queue: str, spans: Sequence[tuple[int, int]]) -> Waiting:
-        """How much stands in spans of a queue."""
+        """Count what stands in spans of a queue."""
 
     def hold(self, queue: str, holder: str) -> None:
-        """See that no other stream consumes a queue while this door is open.
+        """Make sure that no other stream consumes a queue while this door is open.
 
         Raises:
             ConsumedError: another one does.
         """
 
     def claim(self, queue: str, label: str, body: bytes) -> None:
-        """Have a claim on messages of a queue kept, until it is forgotten."""
+        """Keep a claim on messages of a queue until it is forgotten."""
 
     def claims(self, queue: str) -> list[Claim]:
-        """The claims on messages of a queue."""
+        """Return the claims on messages of a queue."""
 
     def forget(self, queue: str, lookup_ids: Sequence[int]) -> None:
         """Forget some claims."""
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
-        """The messages of a span, in order and in batches."""
+        """Yield the messages of a span, in order and in batches."""
 
     def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
-        """Take messages out; those that are gone already do no harm. With an ``identity``, only of that very queue."""
+        """Take messages out of a queue; those that are gone already do no harm. With an ``identity``, only out of that
+        very queue."""
 
 
 class Host(NamedTuple):
-    """A queue manager, by name and by GUID; by its address where it tells neither."""
+    """A queue manager, by name and by GUID; by its address if it tells neither."""
 
     name: str
     queue_manager: str
 
 
 class Claim(NamedTuple):
-    """Something that a consuming stream has noted, by its lookup identifier among the claims."""
+    """A note of a consuming stream, by its lookup identifier among the claims."""
 
     lookup_id: int
     label: str
@@ -127,11 +129,11 @@ class Claim(NamedTuple):
 
 
 class ConsumedError(PlainError):
-    """A queue that another stream consumes."""
+    """The queue is consumed by another stream."""
 
 
 def open_door(access: Access) -> Door:
-    """The door to the queue manager of the options."""
+    """Open the door to the queue manager of the options."""
     if access.by_remote_read:
         from msmq.spark.remote_door import RemoteDoor
 
@@ -140,28 +142,28 @@ def open_door(access: Access) -> Door:
 
 
 def connect(access: Access) -> SyncConnection:
-    """A connection of the client to that queue manager."""
+    """Connect the client to that queue manager."""
     tls = Tls(authorities=access.authorities) if access.authorities else None
     return connect_sync(access.server, token=access.token, tls=tls, timeout=access.timeout_s)
 
 
 def _lease_of(queue: str) -> str:
-    """The queue that whoever consumes another one has open."""
+    """Return the path of the queue that the consumer of another queue holds open."""
     return f".{OWN_QUEUES}consumer-{hashlib.sha256(queue.lower().encode()).hexdigest()[:16]}"
 
 
 def _claims_of(queue: str) -> str:
-    """The queue with the claims on messages of another one."""
+    """Return the path of the queue with the claims on messages of another one."""
     return f".{OWN_QUEUES}claims-{hashlib.sha256(queue.lower().encode()).hexdigest()[:16]}"
 
 
 def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
-    """An iterator that can be closed, with what it is made of."""
+    """Make an iterator closable, together with the one that it is made of."""
     yield from batches
 
 
 def _columns(queue: str, reply: pb.Deliveries) -> Messages:
-    """What came over the channel."""
+    """Read the columns of a reply of the channel."""
     given = reply.packets
     authenticated, dead = [0] * len(given.lookup_ids), [0] * len(given.lookup_ids)
     for remark in given.remarks:
@@ -172,7 +174,7 @@ def _columns(queue: str, reply: pb.Deliveries) -> Messages:
 
 
 class ChannelDoor:
-    """By the channel of applications."""
+    """The door through the channel of applications."""
 
     def __init__(self, access: Access) -> None:
         self._mq = connect(access)
@@ -204,7 +206,7 @@ class ChannelDoor:
     def queues(self, pattern: str) -> list[str]:
         matching = re.compile(pattern, re.IGNORECASE)
         found = self._mq.queues(journals=True, subqueues=True)
-        # Journals and dead letters are read only by those who mean them, and the sink's own queues by nobody.
+        # Journals and dead letters are read only if they are named, and the sink's own queues never.
         names = [info.path for info in found if info.kind is not QueueKind.JOURNAL]
         if "journal" in pattern.lower():
             names += [info.path for info in found if info.kind is QueueKind.JOURNAL]
@@ -217,12 +219,12 @@ class ChannelDoor:
         if queue not in self._spelt:
             try:
                 self._spelt[queue] = self._short(self._again(lambda: self._mq.queue_info(queue)).path)
-            except MQError:  # there is none now, or it is one that the computer has for itself
+            except MQError:  # it does not exist now, or it is one of the computer's own
                 return self._short(queue)
         return self._spelt[queue]
 
     def _short(self, path: str) -> str:
-        """A path with a dot for this computer."""
+        """Return a path with a dot for this computer."""
         computer, backslash, rest = path.partition("\\")
         own = backslash and "=" not in computer and computer.lower() == self.host.name.lower()
         short = f".\\{rest}" if own else path
@@ -261,10 +263,10 @@ class ChannelDoor:
                         f"{queue} of {self.host.name} is consumed already, by {who}. Two that consume one queue would "
                         "both have its messages: end one of them, or let this one read by mode=browse."
                     ) from None
-                time.sleep(_LEASE_PAUSE_S)  # one that was killed may not be gone yet
+                time.sleep(_LEASE_PAUSE_S)  # the connection of a killed reader may not be gone yet
 
     def _hold(self, queue: str, holder: str) -> None:
-        """Open a queue that only one may have open, and look whether it is still ours."""
+        """Open a queue exclusively, and check that it is still ours."""
         if queue not in self._leases:
             lease = _lease_of(queue)
             with suppress(QueueExistsError):
@@ -273,7 +275,7 @@ class ChannelDoor:
             receiver.__enter__()
             self._leases[queue] = receiver
             self._mq.set_queue(lease, label=holder[-_LONGEST_LABEL:])
-        with suppress(IoTimeoutError):  # nothing ever comes to it
+        with suppress(IoTimeoutError):  # no message ever comes to it
             self._leases[queue].receive(timeout=0)
 
     def claim(self, queue: str, label: str, body: bytes) -> None:
@@ -309,7 +311,7 @@ class ChannelDoor:
                     yield messages
                     after = messages.lookup_ids[-1]
             except ConnectionLostError:
-                self._mq.manager()  # waits for the connection, as long as it may take
+                self._mq.manager()  # waits for the connection as long as the time-out allows
                 continue
             return
 

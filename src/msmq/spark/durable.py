@@ -1,4 +1,4 @@
-"""Files that have to survive a power failure before messages are removed from their queue.
+"""Make files durable, before the messages in them are removed from their queue.
 
 Spark leaves what it writes into a local folder to the operating system, which may keep it in memory for half a minute.
 """
@@ -12,11 +12,12 @@ from typing import Final
 from msmq.store.system import sync_data, sync_directory
 
 _MODE: Final = "r+b" if os.name == "nt" else "rb"
-"""Windows syncs only what may be written."""
+"""Windows can sync only files that are open for writing."""
 
 
 def make_durable(path: Path) -> None:
-    """See that a file, or a folder with all that is in it, is on the disk with its name; nothing if there is none."""
+    """Make sure that a file, or a folder with everything in it, is on the disk with its name; do nothing if it does not
+    exist."""
     if not path.exists():
         return
     for folder, _, names in os.walk(path, topdown=False):

@@ -1,4 +1,4 @@
-"""Conditions of a query that need no message to be read: Spark has them from 4.1 on."""
+"""Filters of a query that can be applied without reading messages: Spark passes them on from version 4.1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from msmq.spark.source import MsmqReader
 
 
 class FilteringReader(MsmqReader):
-    """Takes over the filters that need no message to be read: by queue and by lookup identifier.
+    """Applies the filters that need no message to be read: by queue and by lookup identifier.
 
     Spark refuses readers that could do this as long as its setting ``spark.sql.python.filterPushdown.enabled`` is
     false, as it usually is. That is why the option ``pushFilters`` asks for it.
@@ -65,7 +65,7 @@ _COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
 
 
 def _column(given: Filter) -> str | None:
-    """The column that a filter is about, if it is one that can be taken over. Neither of the two is ever null."""
+    """Return the column of a filter, if it is one that can be applied here. Neither column is ever null."""
     if isinstance(given, IsNotNull) or type(given) in _COMPARISONS:
         return given.attribute[0]  # type: ignore[attr-defined, no-any-return]
     return None

@@ -1,8 +1,9 @@
-"""The queue managers that one source reads, as one: each is asked by a thread of its own, and each keeps its own place.
+"""The queue managers that one source reads, as one unit: each is asked by a thread of its own and has a position of its
+own.
 
 A server that does not answer may be away for a while. With ``failOnUnreachable`` that is an error; without, the others
-go on and it is read when it is back. A batch that was planned with messages of a server needs them, however: leaving
-them out would lose them, so that such a batch waits for it, and fails in the end.
+go on and it is read when it is back. But a batch that was planned with messages of a server needs them: leaving them
+out would lose them, so such a batch waits for the server, and fails if it does not come back.
 
 One server is a fleet of one, under the name ``""``.
 """
@@ -32,26 +33,28 @@ _T = TypeVar("_T")
 
 UNREACHABLE: Final = (ServerNotAvailableError, ConnectionLostError, RemoteMachineNotAvailableError, OSError)
 _PATIENCE_S: Final = 2.0
-"""How long others wait at least for a server that was reached before."""
+"""The least time that the others wait for a server that was reached before."""
 _OF_LAST_TIME: Final = 2.0
-"""How many times as long as its last answer took: one with much in its queues is slow, and not away."""
+"""The multiple of the last answer's duration that the others wait: a server with much in its queues is slow, not
+away.
+"""
 
 
 class UnreachableError(PlainError):
-    """A server does not answer whose messages are needed."""
+    """A server whose messages are needed does not answer."""
 
 
 class Member:
-    """One server: its door, and the thread that alone goes through it."""
+    """One server: its door, and the only thread that uses it."""
 
     def __init__(self, name: str, access: Access) -> None:
         self.name = name
         self.access = access
         self.host: Host | None = None
-        """Who it was when it was last reached."""
+        """Its identity when it was last reached."""
         self.planner: Planner | None = None
         self.missed = False
-        """Whether it was told that it is away."""
+        """True if it was reported as away."""
         self._took_s = 0.0
         self._door: Door | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"msmq {name}")
@@ -62,17 +65,17 @@ class Member:
 
     @property
     def busy(self) -> bool:
-        """Whether it still tries to answer what it was asked last."""
+        """True while it still tries to answer the last question."""
         return self._asked is not None and not self._asked.done()
 
     @property
     def patience_s(self) -> float:
-        """How long others wait for an answer before they go on without it."""
+        """How long the others wait for an answer before they go on without it."""
         longest = self.access.timeout_s + _PATIENCE_S
         return longest if self.host is None else min(max(_PATIENCE_S, _OF_LAST_TIME * self._took_s), longest)
 
     def ask(self, question: Callable[[Door], _T]) -> Future[_T]:
-        """Have something asked through the door, which is opened if it is not open."""
+        """Ask something through the door, which is opened if necessary."""
         asked = self._thread.submit(self._answer, question)
         self._asked = asked  # type: ignore[assignment]
         return asked
@@ -102,7 +105,7 @@ class Member:
 
 
 class Fleet:
-    """The servers of a source. ``accesses`` are asked for before each batch, for some may have been added."""
+    """The servers of a source. ``accesses`` is called before each batch, because servers may have been added."""
 
     def __init__(
         self, accesses: Callable[[], Mapping[str, Access]], *, fail_on_unreachable: bool = True
@@ -141,13 +144,13 @@ class Fleet:
     def each(
         self, question: Callable[[Member, Door], _T], members: Iterable[Member] | None = None
     ) -> dict[str, _T]:
-        """Ask every server, or some, all at once; gives what those said that answer."""
+        """Ask every server, or some, all at once. Returns the replies of those that answer."""
         chosen = self.members if members is None else list(members)
         asked: dict[str, tuple[Member, Future[_T]]] = {}
         patience = {member.name: member.patience_s for member in chosen}
         for member in chosen:
             if member.busy and not self._fails:
-                continue  # it was told before that it is away
+                continue  # it was reported as away before
             asked[member.name] = member, member.ask(_with(question, member))
         begun, found = time.monotonic(), dict[str, _T]()
         for name, (member, future) in asked.items():
@@ -174,7 +177,7 @@ class Fleet:
         member.missed = True
 
     def needed(self, member: Member, question: Callable[[Door], _T]) -> _T:
-        """Ask one server without which it cannot go on."""
+        """Ask one server that is indispensable."""
         try:
             return member.ask(question).result()
         except UNREACHABLE as error:
@@ -184,7 +187,7 @@ class Fleet:
             ) from None
 
     def _check(self) -> None:
-        """See that no queue manager is there twice."""
+        """Check that no queue manager is there twice."""
         known: dict[str, Member] = {}
         for member in self._members.values():
             if member.host is not None:
@@ -195,8 +198,8 @@ class Fleet:
                     )
 
     def member_of(self, name: str, part: Offset) -> Member | None:
-        """The server that a position is of, by its GUID, for it may be reached by another name now; by its name if no
-        other server is known to be it."""
+        """Return the server to which a position belongs: by its GUID, because its address may have changed, or by its
+        name if no other server is known to have that GUID."""
         members = self.members
         named = next((each for each in members if each.name == name), None)
         if not part.managers:
@@ -207,7 +210,7 @@ class Fleet:
             return next(found, None)
 
         if known() is None:
-            self.each(lambda member, door: None)  # which tells who they are
+            self.each(lambda member, door: None)  # this identifies them
         return known() or named
 
     # --- removing ---------------------------------------------------------------------------------------------------
@@ -215,7 +218,7 @@ class Fleet:
     def remove(
         self, server: str, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None
     ) -> Removal:
-        """Take messages out of a queue of a server; ``elsewhere`` if it is not there now."""
+        """Take messages out of a queue of a server; the result says ``elsewhere`` if it is not there now."""
         wanted = list(lookup_ids)
         found = self.at(server, identity, lambda door: door.remove(queue, wanted, identity))
         return _ELSEWHERE if found is None else found
@@ -224,14 +227,14 @@ class Fleet:
         """Ask the server that has a queue; None if it is not there now."""
         member = self._who(server, identity)
         if member is None:
-            self.each(lambda member, door: None)  # which tells who they are
+            self.each(lambda member, door: None)  # this identifies them
             member = self._who(server, identity)
         if member is None:
             return None
         return self.each(lambda _, door: question(door), [member]).get(member.name)
 
     def _who(self, server: str, identity: QueueIdentity | None) -> Member | None:
-        """The server that has a queue, as far as is known."""
+        """Return the server that has a queue, as far as is known."""
         for member in self.members:
             manager = None if member.host is None else member.host.queue_manager
             if server == member.name if identity is None else manager == identity.queue_manager:
@@ -247,7 +250,7 @@ def _with(question: Callable[[Member, Door], _T], member: Member) -> Callable[[D
 
 
 class FleetPlanner:
-    """What batch and streaming have in common, on the driver: a :class:`Planner` for each server."""
+    """The part that batch and streaming reads share on the driver: a :class:`Planner` for each server."""
 
     def __init__(
         self, options: SourceOptions, fleet: Fleet, wanted: Callable[[str], bool] | None = None
@@ -262,7 +265,7 @@ class FleetPlanner:
         return member.planner
 
     def each_queue(self, ask: Callable[[Door, str], None]) -> None:
-        """Ask something for each queue that is read."""
+        """Ask something about each queue that is read."""
 
         def ask_all(member: Member, door: Door) -> None:
             for queue in self._planner(member, door).queues():
@@ -271,14 +274,14 @@ class FleetPlanner:
         self.fleet.each(ask_all)
 
     def _start(self, member: Member, door: Door, start: FleetOffset) -> Offset:
-        """Where a server is, with its queues spelt as rows have them."""
+        """Return the position of a server, with its queues spelt as in rows."""
         return start.of(member.name, door.host.queue_manager).renamed(door.spelt)
 
     def latest(
         self, start: FleetOffset, upto: FleetOffset | None = None, most_messages: int = 0, most_bytes: int = 0
     ) -> FleetOffset:
-        """How far one may read from a position. Each server has its share of a limit; what some leave of it goes to
-        the others with the next batch."""
+        """Return how far to read from a position. Each server has its share of a limit; what some leave of theirs goes
+        to the others with the next batch."""
         count = max(len(self.fleet.members), 1)
         share, share_bytes = -(-most_messages // count), -(-most_bytes // count)
 
@@ -298,12 +301,12 @@ class FleetPlanner:
 
     @property
     def planned_messages(self) -> int:
-        """How many messages the last plan has."""
+        """The number of messages in the last plan."""
         planners = [member.planner for member in self.fleet.members if member.planner is not None]
         return sum(read.messages for planner in planners for read in planner.planned.values())
 
     def _hold(self, door: Door, queues: Iterable[str]) -> None:
-        """See that nobody else consumes what is read, if it is to be consumed."""
+        """Make sure that nobody else consumes the queues, if they are to be consumed."""
         if self._options.consume:
             for queue in queues:
                 door.hold(queue, self._options.holder)
@@ -318,7 +321,7 @@ class FleetPlanner:
         return [part for parts in found.values() for part in parts]
 
     def between(self, start: FleetOffset, end: FleetOffset, *, exact: bool) -> list[MessagesPartition]:
-        """The messages between two positions. Every server that has some must answer."""
+        """Return the messages between two positions. Every server that has some must answer."""
         found: list[MessagesPartition] = []
         for name, part in end.parts.items():
             if part == start.parts.get(name):
@@ -332,7 +335,7 @@ class FleetPlanner:
 
             def plan(member: Member, door: Door, part: Offset = part) -> list[MessagesPartition]:
                 spelt = part.renamed(door.spelt)
-                self._hold(door, spelt.queues)  # a batch that is repeated comes before any plan
+                self._hold(door, spelt.queues)  # a repeated batch comes before any plan
                 return self._planner(member, door).between(
                     self._start(member, door, start), spelt, exact=exact
                 )
@@ -344,7 +347,7 @@ class FleetPlanner:
         return found
 
     def waiting(self, start: FleetOffset) -> dict[str, tuple[Host, dict[str, Waiting], dict[str, Read]]]:
-        """How much stands behind a position, and how much the last batch has; of each server that answers."""
+        """Count what waits after a position, and what the last batch has, for each server that answers."""
 
         def count(member: Member, door: Door) -> tuple[Host, dict[str, Waiting], dict[str, Read]]:
             planner = self._planner(member, door)

@@ -1,10 +1,10 @@
-"""Claims that the queue managers keep: those of a query whose checkpoint is not on this computer.
+"""Claims kept by the queue managers, for a query whose checkpoint is not on this computer.
 
-The reader of a stream runs in a process that cannot reach Spark's file systems. But whoever consumes may make queues of
-its own in a queue manager, and that is where its messages are too: a claim (:mod:`msmq.spark.claims`) is a message in a
-private queue, ``spark-claims-...``, one for each queue that is consumed.
+The reader of a stream runs in a process that cannot reach Spark's file systems. But it may make queues in the queue
+manager that has its messages: a claim (:mod:`msmq.spark.claims`) is a message in a private queue, ``spark-claims-...``,
+one for each queue that is consumed.
 
-Nor can the reader look into the checkpoint. It need not: Spark asks for the next batch only when the last one is
+Nor can the reader look into the checkpoint, but it need not: Spark asks for the next batch only when the last one is
 committed, and then says where that ended. A claim is settled when all of its messages lie before such a position.
 """
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _IDS_AT_ONCE: Final = 200_000
-"""In one message: they have eight bytes each if nothing makes them smaller."""
+"""In one message: each takes at most eight bytes."""
 
 
 class NotKeptError(PlainError):
-    """A server does not answer that has to keep a claim."""
+    """A server that must keep a claim does not answer."""
 
 
 class Servers(Protocol):
-    """Who keeps claims."""
+    """The servers that keep claims."""
 
     def at(self, server: str, identity: QueueIdentity | None, question: Callable[[Door], _T]) -> _T | None:
         """Ask one server; None if it is not there now."""
@@ -46,7 +46,7 @@ class Queues(Protocol):
     """The queues that a query reads."""
 
     def each_queue(self, ask: Callable[[Door, str], None]) -> None:
-        """Ask something for each of them, by its name."""
+        """Ask something about each of them, by its name."""
 
 
 class KeptClaims:
@@ -56,8 +56,8 @@ class KeptClaims:
         self._query = hashlib.sha256(checkpoint.rstrip("/").encode()).hexdigest()[:32]
 
     def begin(self, queues: Queues) -> None:
-        """Forget what was claimed before the checkpoint was begun: it was another life of the query, of which Spark
-        knows nothing. A position to begin at may lie behind messages that were claimed then and never read."""
+        """Forget claims from before the checkpoint was begun: they belong to an earlier run of the query that Spark
+        knows nothing about. The starting position may lie after messages that were claimed then and never read."""
         queues.each_queue(self._forget)
 
     def _forget(self, door: Door, queue: str) -> None:
@@ -67,7 +67,7 @@ class KeptClaims:
         return claim.label.startswith(self._query)
 
     def make(self, servers: Servers, end: FleetOffset, messages: Iterable[MessagesPartition]) -> None:
-        """Write down what a batch has, before anybody reads it."""
+        """Record the messages of a batch before anybody reads them."""
         for part in messages:
             if servers.at(part.server, part.identity, self._making(end, part)) is None:
                 raise NotKeptError(
@@ -80,7 +80,7 @@ class KeptClaims:
     def begun(
         self, servers: Servers, end: FleetOffset, messages: Iterable[MessagesPartition]
     ) -> list[MessagesPartition]:
-        """The messages of a batch, as they were when it was first planned."""
+        """Return the messages of a batch as they were when it was first planned."""
         label = self._label(end)
 
         def said(part: MessagesPartition) -> list[dict[str, Any]]:
@@ -97,13 +97,13 @@ class KeptClaims:
             for place in range(0, len(ids), _IDS_AT_ONCE):
                 piece = part.chosen(ids[place : place + _IDS_AT_ONCE])
                 door.claim(part.queue, label, json.dumps(said_of(piece)).encode())
-            door.forget(part.queue, before)  # only now: a batch that is repeated has what they say
+            door.forget(part.queue, before)  # only now: a repeated batch needs them
             return True
 
         return make
 
     def settle(self, servers: Servers, committed: FleetOffset | None = None) -> int:
-        """Remove the messages of batches that end before a position, as far as the servers are there; gives how many
+        """Remove the messages of batches that end before a position, as far as the servers are there. Returns how many
         were removed."""
         parts = {} if committed is None else committed.parts
         return sum(
@@ -131,13 +131,11 @@ class KeptClaims:
                     continue
                 try:
                     found = door.remove(queue, ids, identity)
-                except QueueNotFoundError:  # it was deleted, with all that was in it
+                except QueueNotFoundError:  # it was deleted with everything in it
                     done.append(claim.lookup_id)
                     continue
                 removed += found.removed
-                if (
-                    not found.held
-                ):  # also if it is another queue now: then there is nothing to remove any more
+                if not found.held:  # also if it is another queue now: then there is nothing left to remove
                     done.append(claim.lookup_id)
             door.forget(queue, done)
             return removed
@@ -145,9 +143,9 @@ class KeptClaims:
         return settle
 
     def belongs(self, end: FleetOffset) -> bool:
-        """Nobody can say here; Spark's own word is all that is needed."""
+        """Return True: nothing here can contradict what Spark says."""
         return True
 
     def any(self) -> bool:
-        """Whether it is worth to look again at once."""
+        """Return False: looking again at once would gain nothing."""
         return False

@@ -1,9 +1,9 @@
-"""Which servers a source reads: those that its options name, or those that the directory lists.
+"""The servers that a source reads: those that its options name, or those that the directory lists.
 
 ``serversDirectory`` is the configuration of a queue manager, whose table ``[directory]`` says where the directory is: a
-domain or the file of a workgroup. Public queues are listed there, so that a public queue that is named leads to those
-who have it. Private queues are not, and a pattern may mean some: then all queue managers are asked, and whoever has no
-such queue has no rows.
+domain or the file of a workgroup. Public queues are listed there, so a named public queue leads to the servers that
+have it. Private queues are not listed, and a pattern may match some: then all queue managers are asked, and those
+without such a queue have no rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from msmq.manager.directory import Directory, DirectoryObject, Filter, ObjectClass
 
 _ASK_EVERY_S: Final = 60.0
-"""The source asks before each batch who there is; a directory need not be asked that often."""
+"""The source asks for the servers before each batch; the directory need not be asked that often."""
 
 
 def listing_of(options: SourceOptions) -> Callable[[], dict[str, Access]]:
-    """What says which servers there are; it may be asked again and again."""
+    """Return a function that lists the servers; it may be called again and again."""
     return options.accesses if options.directory is None else DirectoryListing(options)
 
 
@@ -66,7 +66,7 @@ class DirectoryListing:
 
 
 def _public(options: SourceOptions) -> set[str] | None:
-    """The names of the public queues that are wanted; None if there are others among them."""
+    """Return the names of the wanted public queues; None if other queues are wanted too."""
     names = {public_name(queue) for queue in options.queues}
     return None if options.pattern is not None or None in names else {name for name in names if name}
 
@@ -98,8 +98,8 @@ def _reached(configuration: Path) -> Iterator[Directory]:
 
 
 def managers(directory: Directory, queues: Collection[str] | None, site: str | None) -> list[tuple[str, str]]:
-    """The names of the queue managers, as computers and as hosts of the network: those with a public queue of one of
-    the names, or all; of one site, or of all.
+    """Return the names of queue managers, as computers and as network hosts: of those with a public queue of one of the
+    names, or of all; in one site, or in all.
 
     Raises:
         OptionError: the directory does not answer, or there is no such site.

@@ -1,4 +1,4 @@
-"""What queries tell of themselves, for Prometheus: how far they are behind, and what they have read.
+"""Metrics of queries for Prometheus: how far they are behind, and what they have read.
 
 ``spark.streams.addListener(Metrics(9464))`` on the driver serves it at ``http://127.0.0.1:9464/metrics``.
 """
@@ -29,7 +29,7 @@ _COUNTERS: Final = (
 
 
 class Metrics(StreamingQueryListener):
-    """Listens to all queries of a session; with a ``port`` it serves what they say. The port 0 is any that is free."""
+    """Listens to all queries of a session; with a ``port`` it serves their metrics. Port 0 means any free one."""
 
     def __init__(self, port: int | None = None, host: str = "127.0.0.1") -> None:
         self._lock = Lock()
@@ -39,7 +39,7 @@ class Metrics(StreamingQueryListener):
         self._seen: dict[str, int] = {}
         self._server: ThreadingHTTPServer | None = None
         if port is not None:
-            from http.server import ThreadingHTTPServer  # which the workers of Spark need not import
+            from http.server import ThreadingHTTPServer  # the workers of Spark need not import it
 
             self._server = ThreadingHTTPServer((host, port), _handler(self))
             Thread(target=self._server.serve_forever, name="metrics of msmq", daemon=True).start()
@@ -63,14 +63,14 @@ class Metrics(StreamingQueryListener):
         self.take(event.progress)
 
     def onQueryIdle(self, event: Any) -> None:
-        """It is behind with nothing new."""
+        """Note that the query has nothing new to read."""
 
     def onQueryTerminated(self, event: Any) -> None:
         with self._lock:
             self._lags.pop(str(event.id), None)
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """What one batch of a query says; a batch that comes again counts once."""
+        """Take the figures of one batch of a query; a repeated batch counts once."""
         query, number = str(progress["id"]), int(progress["batchId"])
         lags = lag_of(progress)
         with self._lock:
@@ -86,7 +86,7 @@ class Metrics(StreamingQueryListener):
     # --- for Prometheus ---------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """Everything in Prometheus's own form."""
+        """Write all metrics in the text form of Prometheus."""
         lines: list[str] = []
         with self._lock:
             for name, field, meaning in _GAUGES:
@@ -128,6 +128,6 @@ def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nobody wants to read of each request."""
+            """Do nothing: requests are not worth a log line."""
 
     return Handler

@@ -1,23 +1,24 @@
-"""Where a stream is: a position for each queue and each priority.
+"""The position of a stream: one number for each queue and each priority.
 
 A lookup identifier has the priority in its top byte (7 - priority) and below it a number that rises with each arrival.
-A late message of a higher priority therefore sorts before ones that were read already, and a single number for a queue
-would step over it. So an offset holds, for each queue, the last number read in each of the eight *lanes*; messages of a
-lane arrive in the order of their numbers. Transactional queues have one lane, 0.
+A late message of a higher priority therefore sorts before messages that were read already, and a single number for a
+queue would skip it. So an offset holds, for each queue, the last number read in each of the eight *lanes*; messages of
+a lane arrive in the order of their numbers. Transactional queues have one lane, 0.
 
-Numbers are those of one queue manager. Another one, whatever its name, gives the same numbers to other messages, and so
-does one that was set up anew. An offset therefore says of each queue which it was, by GUIDs: it says nothing about
-another queue of that name. An offset that people write may leave this out; it then counts for whatever is there.
+Numbers belong to one queue manager. Another one, or one that was set up anew, gives the same numbers to other messages,
+whatever its name. An offset therefore identifies each queue by GUIDs and says nothing about another queue of the same
+name. Offsets that people write may omit this; they then apply to whatever is there.
 
-A queue manager whose data were replaced by an older copy gives numbers again. It finds that out from the *incarnation*
-in which a position was last moved; a position that begins anew after that says so (``restored``).
+A queue manager whose data were replaced by an older copy gives out the same numbers again. It detects this by the
+*incarnation* in which a position was last moved; a position that starts again because of it says so (``restored``).
 
-A message that a batch ends with must be there when the batch is read or repeated, or something is lost; but a message
-that has a time to be received may expire meanwhile, as its sender wanted. So an offset also names those of its ends.
+The last message of a batch must still be there when the batch is read or repeated, or something was lost; but a message
+with a time to be received may expire meanwhile, as its sender wanted. So an offset also says which of its ends may
+expire.
 
 The JSON is ``{"version": 1, "queues": {name: {lane: number}}, "identities": {name: {"queue_manager": GUID, "queue":
 GUID, "incarnation": text}}, "expiring": {name: [lane, ...]}, "restored": {name: text}}`` with lanes as text in
-``queues``, keys sorted, so that the same position is always the same text. That of several queue managers
+``queues``, keys sorted, so that the same position is always the same text. The offset of several queue managers
 (:class:`FleetOffset`) is ``{"version": 2, "servers": {name: position}}``; one without a name is written as above.
 """
 
@@ -42,7 +43,7 @@ class OffsetError(ValueError):
 
 
 class Span(NamedTuple):
-    """Messages of one lane: those after ``start`` up to and with ``end``, as numbers."""
+    """Messages of one lane: those after ``start`` up to and including ``end``, as numbers."""
 
     queue: str
     lane: int
@@ -51,7 +52,7 @@ class Span(NamedTuple):
 
     @property
     def first_lookup_id(self) -> int:
-        """The place before the first message."""
+        """The lookup identifier before the first message."""
         return self.lane << _SHIFT | self.start
 
     @property
@@ -59,7 +60,7 @@ class Span(NamedTuple):
         return self.lane << _SHIFT | self.end
 
     def split(self, parts: int) -> list[Span]:
-        """Cut the span into at most ``parts`` spans of about the same width."""
+        """Divide the span into at most ``parts`` spans of about the same width."""
         width = self.end - self.start
         parts = max(1, min(parts, width))
         edges = [self.start + width * part // parts for part in range(parts + 1)]
@@ -75,7 +76,7 @@ def number_of(lookup_id: int) -> int:
 
 
 class Offset:
-    """An immutable position; a lane that is not named stands at its beginning."""
+    """An immutable position; a lane that it does not name is at its beginning."""
 
     __slots__ = ("_expiring", "_identities", "_queues", "_restored")
 
@@ -121,27 +122,27 @@ class Offset:
 
     @property
     def managers(self) -> set[str]:
-        """The GUIDs of the queue managers whose queues it has; usually there is one."""
+        """The GUIDs of the queue managers that have the queues; usually there is one."""
         return {known.queue_manager for known in self._identities.values()}
 
     def identity(self, queue: str) -> QueueIdentity | None:
-        """Which queue had the name; None if nobody has said."""
+        """Return the identity of a queue; None if it is not recorded."""
         return self._identities.get(queue)
 
     def is_of(self, queue: str, identity: QueueIdentity | None) -> bool:
-        """Whether this is a position in that very queue, as far as is known."""
+        """True if this is a position in that very queue, as far as is known."""
         return identity is None or self._identities.get(queue, identity).is_same(identity)
 
     def lanes(self, queue: str, identity: QueueIdentity | None = None) -> dict[int, int]:
-        """The last number read of each lane; none if this is a position in another queue of that name."""
+        """Return the last number read of each lane; empty if this is a position in another queue of that name."""
         return dict(self._queues.get(queue, {})) if self.is_of(queue, identity) else {}
 
     def highest(self, queue: str) -> int:
-        """The highest number read in a queue."""
+        """Return the highest number read in a queue."""
         return max(self._queues.get(queue, {}).values(), default=0)
 
     def renamed(self, names: Callable[[str], str]) -> Offset:
-        """This position with other names of its queues."""
+        """Return this position with other names for its queues."""
         return Offset(
             {names(name): lanes for name, lanes in self._queues.items()},
             {names(name): identity for name, identity in self._identities.items()},
@@ -150,11 +151,12 @@ class Offset:
         )
 
     def may_expire(self, queue: str, lane: int) -> bool:
-        """Whether the last message of a lane has a time to be received."""
+        """True if the last message of a lane has a time to be received."""
         return lane in self._expiring.get(queue, ())
 
     def anew(self, queue: str, identity: QueueIdentity) -> Offset:
-        """This position at the beginning of a queue that is not the one that was read, or was restored."""
+        """Return this position with a queue at its beginning, because it is another one than the queue read before, or
+        was restored."""
         return Offset(
             self._queues | {queue: {}},
             self._identities | {queue: identity},
@@ -165,8 +167,8 @@ class Offset:
     def reading(
         self, queue: str, identity: QueueIdentity, lookup_ids: Iterable[int], expiring: Container[int]
     ) -> Offset:
-        """This position after more messages of a queue were read, of which some may expire. Where none were read it
-        stays as it is: Spark compares positions."""
+        """Return this position after more messages of a queue were read, of which some may expire. If none were read it
+        stays equal, because Spark compares positions."""
         lanes, ends = self.lanes(queue), set(self._expiring.get(queue, ()))
         moved = queue not in self._queues
         for lookup_id in lookup_ids:
@@ -185,7 +187,7 @@ class Offset:
         )
 
     def spans(self, end: Offset) -> Iterator[Span]:
-        """What lies between this position and a later one."""
+        """Yield the spans between this position and a later one."""
         for name, lanes in end._queues.items():
             begun = self.lanes(name, end.identity(name))
             if end._restored.get(name) != self._restored.get(name):
@@ -196,13 +198,13 @@ class Offset:
                     yield Span(name, lane, start, number)
 
     def covers(self, queue: str, lookup_id: int) -> bool:
-        """Whether a message was read before this position."""
+        """True if a message was read before this position."""
         return number_of(lookup_id) <= self._queues.get(queue, {}).get(lane_of(lookup_id), 0)
 
     # JSON
 
     def value(self) -> dict[str, Any]:
-        """What Spark keeps: plain values that JSON has."""
+        """Return the plain JSON values that Spark keeps."""
         queues = {
             name: {str(lane): lanes[lane] for lane in sorted(lanes)}
             for name, lanes in sorted(self._queues.items())
@@ -222,7 +224,7 @@ class Offset:
 
     @classmethod
     def parse(cls, given: str | Mapping[str, Any]) -> Offset:
-        """Read what :meth:`value` or :meth:`json` gave.
+        """Parse what :meth:`value` or :meth:`json` returned.
 
         Raises:
             OffsetError: it is something else.
@@ -262,9 +264,9 @@ class Offset:
 
 
 class FleetOffset:
-    """An immutable position in the queues of several queue managers, each by the name it is reached by.
+    """An immutable position in the queues of several queue managers, each by the name under which it is reached.
 
-    A position without a name (``""``) is that of the only server of a source, or one that people wrote for whatever
+    A position without a name (``""``) belongs to the only server of a source, or was written by people for whatever
     servers there are.
     """
 
@@ -287,8 +289,8 @@ class FleetOffset:
         return dict(self._parts)
 
     def name_of(self, server: str, queue_manager: str) -> str | None:
-        """The name under which a server has its position: the one by which the same queue manager was reached before,
-        or its own. Addresses may be given to other computers; a queue manager is known by its GUID."""
+        """Return the name under which a server has its position: the one under which the same queue manager was reached
+        before, or its own. A queue manager is known by its GUID, because its address may change."""
         names = [name for name, part in self._parts.items() if queue_manager in part.managers]
         if names:
             return server if server in names else names[0]
@@ -297,17 +299,17 @@ class FleetOffset:
         return "" if "" in self._parts and not self._parts[""].managers else None
 
     def of(self, server: str, queue_manager: str) -> Offset:
-        """The position of a server; the beginning if there is none."""
+        """Return the position of a server; the beginning if there is none."""
         name = self.name_of(server, queue_manager)
         return Offset() if name is None else self._parts[name]
 
     def at(self, offsets: Mapping[str, Offset], before: Container[str] = ()) -> FleetOffset:
-        """This position with those of some servers, which were reached by other names ``before``."""
+        """Return this position with new ones for some servers, which were reached ``before`` by other names."""
         others = {name: part for name, part in self._parts.items() if name not in before}
         return FleetOffset(others | dict(offsets))
 
     def value(self) -> dict[str, Any]:
-        """What Spark keeps: plain values that JSON has."""
+        """Return the plain JSON values that Spark keeps."""
         if self._parts.keys() <= {""}:
             return self._parts.get("", Offset()).value()
         servers = {name: part.value() for name, part in sorted(self._parts.items())}
@@ -318,7 +320,7 @@ class FleetOffset:
 
     @classmethod
     def parse(cls, given: str | Mapping[str, Any]) -> FleetOffset:
-        """Read what :meth:`value` or :meth:`json` gave, or an offset of one server.
+        """Parse what :meth:`value` or :meth:`json` returned, or an offset of one server.
 
         Raises:
             OffsetError: it is something else.

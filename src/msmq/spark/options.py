@@ -1,6 +1,6 @@
-"""The options of the source and of the sink, read once and checked at once.
+"""The options of the source and the sink, parsed and checked once.
 
-Options are named like those of Spark's connector for Kafka where it has the same. A token is kept out of every text:
+Options have the same names as in Spark's connector for Kafka, where it has them. Tokens are kept out of all texts:
 `repr` of options shows none.
 """
 
@@ -36,30 +36,31 @@ SOURCE_OPTIONS: Final = (
 )  # fmt: skip
 _MAX_DELAY_S: Final = 900.0
 MAX_BYTES: Final = 128 << 20
-"""Of one batch of a stream, where nobody says otherwise. What the sinks of Spark hold of it at once fits into the
-gigabyte that its virtual machine usually has."""
+"""The default size of a batch of a stream. What Spark's sinks hold of it at once fits into the gigabyte that its
+virtual machine usually has."""
 _LEAST_TIMEOUT_S: Final = 0.001
 REMOTE_READ: Final = "mqrr:"
-"""How a server that is read by MS-MQRR begins."""
+"""The prefix of a server that is read by MS-MQRR."""
 
 USUAL_ADDRESS: Final = "tls:{host}:1802"
 _NOT_PUBLIC: Final = ("private$", "system$", "deadletter$", "xactdeadletter$", "journal$")
-"""How the names of queues begin that no directory lists."""
+"""Prefixes of queues that no directory lists."""
 
 _OF_A_TABLE: Final = "provider"
-"""What Spark adds to the options when a table of its catalog is made."""
+"""The key that Spark adds to the options when a table of its catalog is made."""
 
 _T = TypeVar("_T")
 
 
 class OptionError(PlainError, ValueError):
-    """An option that cannot be."""
+    """An option with an impossible value."""
 
 
 def check_names(options: Mapping[str, str], known: Collection[str]) -> None:
-    """
+    """Check the names of options.
+
     Raises:
-        OptionError: an option is given that there is not, and would silently do nothing.
+        OptionError: an option is unknown, and would silently do nothing.
     """
     if _OF_A_TABLE in options:
         raise OptionError(
@@ -76,7 +77,7 @@ def check_names(options: Mapping[str, str], known: Collection[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the queue manager is, and as whom to come."""
+    """The address of the queue manager, and the credentials for it."""
 
     server: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -102,7 +103,7 @@ class Access:
 
 
 def _secret(options: Mapping[str, str], name: str, variable: str) -> str | None:
-    """Something that is given as it is, in a file, or in a variable."""
+    """Return a secret that is given directly, in a file, or in a variable."""
     file = options.get(f"{name}File")
     if options.get(name) is not None or file is None:
         return options.get(name) or os.environ.get(variable)
@@ -122,7 +123,7 @@ class SourceOptions:
     directory: str | None
     """The configuration of a queue manager, which says where the directory is that lists the servers."""
     address: str
-    """What to make of the names there."""
+    """How the names in the directory are turned into addresses."""
     site: str | None
     fail_on_unreachable: bool
     queues: tuple[str, ...]
@@ -134,14 +135,14 @@ class SourceOptions:
     consume: bool
     fail_on_data_loss: bool
     extras: tuple[str, ...]
-    """Those of the options that add columns."""
+    """The options that add columns."""
     body: str
     partitions: int | None
     min_partitions: int
     max_messages: int
     min_messages: int
     max_delay_s: float
-    """How long a batch waits for as many."""
+    """How long a batch waits for ``min_messages`` messages."""
     max_bytes: int
     checkpoint: str | None
     push_filters: bool
@@ -182,17 +183,17 @@ class SourceOptions:
         )
 
     def accesses(self) -> dict[str, Access]:
-        """The servers by their names; the only one of the option ``server`` has none."""
+        """Return the servers by their names; the only one of the option ``server`` has an empty name."""
         names = self.servers if self.servers_file is None else _names_in(self.servers_file)
         return {name: self.access_to(name) for name in names or ("",)}
 
     def access_to(self, name: str) -> Access:
-        """How to come to a server of that name, which tasks elsewhere are told without a list."""
+        """Return the access to a server of that name; tasks on executors have no list of them."""
         return replace(self.access, server=name) if name else self.access
 
     @property
     def holder(self) -> str:
-        """Who consumes, for others who would like to."""
+        """The name of the consumer, for others that would like to consume."""
         return f"process {os.getpid()} on {gethostname()} with the checkpoint {self.checkpoint}"
 
 
@@ -234,7 +235,7 @@ def _address(options: Mapping[str, str]) -> str:
 
 
 def _names_in(file: str) -> list[str]:
-    """The addresses in a file, one in a line; what follows a number sign is a comment."""
+    """Return the addresses in a file, one per line; text after a number sign is a comment."""
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -281,7 +282,7 @@ def _offset(
     if pattern is None:
         known = {_inside(queue) for queue in queues}
         others = [queue for queue in named if _inside(queue) not in known]
-    else:  # whose computer only the server knows
+    else:  # only the server knows its computer
         others = [
             queue
             for queue in named
@@ -296,12 +297,12 @@ def _offset(
 
 
 def _inside(queue: str) -> str:
-    """The name of a queue without its computer."""
+    """Return the name of a queue without its computer."""
     return (queue.partition("\\")[2] or queue).lower()
 
 
 def public_name(queue: str) -> str | None:
-    """The name of a public queue on its computer; None if the queue is another one."""
+    """Return the name of a public queue on its computer; None for other queues."""
     name = _inside(queue)
     return None if "=" in queue or name.startswith(_NOT_PUBLIC) else name.partition(";")[0]
 

@@ -1,12 +1,11 @@
-"""Packets of messages, read column by column.
+"""Read the packets of many messages column by column.
 
-A packet says in its first headers how long each of the next ones is (:mod:`msmq.wire.message` tells which there are).
-Here that is worked out for all packets of a batch together: where a header begins is a column of places, what stands
-there is a column of values, and nothing is done in Python for one message alone. It is the same for messages that look
-alike and for messages that do not.
+The first headers of a packet tell how long each of the next ones is (:mod:`msmq.wire.message` lists them). Here that is
+computed for all packets of a batch together: the offsets of a header are one column, the values there are another, and
+no Python code runs for one message alone, whether messages look alike or not.
 
-Whoever makes packets of strangers into columns has checked each before (`UserMessage.decode`): here only the edges are
-looked at, so that nothing outside of a packet is ever read.
+Packets of strangers must have been checked before (`UserMessage.decode`): here only the bounds are checked, so that
+nothing outside of a packet is ever read.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ _SECURITY: Final = np.dtype(
 )
 _TRANSACTION_SIZE: Final = 20
 _SIZES: Final = np.array([*NAME_SIZES, 2], np.int64)
-"""Bytes of a queue's name by its reference; a direct name tells the rest of its own."""
+"""The bytes of a queue's name by its reference; a direct name has its own length."""
 _REFERENCES: Final = (10, 13, 16)
-"""Where Flags.DQ, AQ and RQ stand."""
+"""The bit positions of Flags.DQ, AQ and RQ."""
 
 
 def _words(sizes: npt.NDArray[Any]) -> Numbers:
-    """Sizes with the padding to four bytes."""
+    """Add the padding to four bytes to sizes."""
     return sizes.astype(np.int64) + 3 & ~3
 
 
@@ -106,7 +105,7 @@ class Packets:
     # --- where headers begin ----------------------------------------------------------------------------------------
 
     def _names_end(self) -> Numbers:
-        """Where UserHeader ends: behind the names of three queues and a connector type."""
+        """Return where each UserHeader ends: after the names of three queues and a connector type."""
         cursor = np.full(len(self), FIXED_SIZE, np.int64)
         for shift in _REFERENCES:
             reference = self.flags >> shift & 7
@@ -114,13 +113,13 @@ class Packets:
             cursor = cursor + _SIZES[reference]
             if direct.any():
                 self._within(cursor)
-                # The text is padded to four bytes, counted from the start of UserHeader, which begins at one.
+                # The text is padded to four bytes, counted from the start of the UserHeader, which is aligned itself.
                 cursor = np.where(direct, _words(cursor + self._number(cursor - 2, 2, direct)), cursor)
         cursor += np.where(self.flags & USER_CQ, 16, 0)
         return cursor
 
     def _read_security(self, start: Numbers) -> Numbers:
-        """Read who the sender claims to be; gives where SecurityHeader ends."""
+        """Read the claimed senders. Returns where each SecurityHeader ends."""
         signed = (self.flags & USER_SH) != 0
         self.sender_kinds = np.zeros(len(self), np.int64)
         self._sender_start, self._sender_size = start, np.zeros(len(self), np.int64)
@@ -137,7 +136,7 @@ class Packets:
         return start + size
 
     def _within(self, ends: Numbers) -> None:
-        """See that something ends inside of its packet."""
+        """Check that something ends inside of its packet."""
         if (ends > self._lengths).any():
             place = int(np.argmax(ends > self._lengths))
             raise DecodeError(
@@ -147,14 +146,14 @@ class Packets:
     # --- what stands there ------------------------------------------------------------------------------------------
 
     def _fields(self, offsets: Numbers, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-        """A structure of each packet."""
+        """Read a structure of each packet."""
         if not len(self):
             return np.empty(0, kind)
         pieces = self.cut(offsets, np.full(len(self), kind.itemsize))
         return np.frombuffer(pieces.buffers()[2], kind, len(self))
 
     def _number(self, offsets: Numbers, size: int, where: npt.NDArray[np.bool_]) -> Numbers:
-        """A number of so many bytes of some packets; 0 for the others."""
+        """Read a number of ``size`` bytes of some packets; 0 for the others."""
         found = np.zeros(len(self), np.int64)
         if where.any():
             self._within(np.where(where, offsets + size, 0))
@@ -164,14 +163,14 @@ class Packets:
         return found
 
     def cut(self, starts: Numbers, sizes: npt.NDArray[Any]) -> pa.Array:
-        """A piece of each packet, as binary."""
+        """Return a piece of each packet, as binary."""
         count = len(self)
         if not sizes.any():
             return pa.repeat(pa.scalar(b"", pa.binary()), count)
         edges = np.empty(2 * count, np.int32)
         edges[::2] = self._starts + starts
         edges[1::2] = edges[::2] + sizes
-        # Every other piece is what lies between those that are wanted.
+        # Every other piece is what lies between the wanted ones.
         pieces = pa.Array.from_buffers(
             pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(self._whole)]
         )
@@ -179,7 +178,7 @@ class Packets:
 
     @property
     def labels(self) -> pa.Array:
-        """As they stand, without their terminators."""
+        """The labels as they stand, without their terminators."""
         return self.cut(
             self._label_start, np.maximum(2 * self.properties["label_length"].astype(np.int64) - 2, 0)
         )
@@ -199,7 +198,7 @@ class Packets:
 
     @property
     def names(self) -> pa.Array:
-        """UserHeader but for what always differs: all that the names of the queues depend on."""
+        """The UserHeaders without the fields that always differ: everything that decides the names of the queues."""
         fixed = np.zeros(len(self), np.dtype([("source", "V16"), ("address", "V16"), ("flags", "<u4")]))
         for name in ("source", "address"):
             fixed[name] = self.heads[name]
@@ -210,29 +209,29 @@ class Packets:
 
 
 _NAMING: Final = USER_CQ | 0x7FC00
-"""Flags that say how queues are named."""
+"""Flags that decide how queues are named."""
 
 
 def user_header(named: bytes) -> UserHeader:
-    """What :attr:`Packets.names` has of a packet, as its UserHeader."""
+    """Decode a value of :attr:`Packets.names` as the UserHeader of its packet."""
     between = bytes(_HEADS.fields["flags"][1] - BaseHeader.SIZE - 32)  # type: ignore[index]
     flags = int.from_bytes(named[32:36], "little") | _WHOLE
     return UserHeader.read(named[:32] + between + flags.to_bytes(4, "little") + named[36:])[0]
 
 
 _WHOLE: Final = 1 << 21
-"""Flags.MP, without which there is no message."""
+"""Flags.MP, which every message has."""
 
 
 def column_of(values: npt.NDArray[Any]) -> pa.Array:
-    """Values of a fixed size as binary."""
+    """Return values of a fixed size as binary."""
     size, held = values.dtype.itemsize, np.ascontiguousarray(values)
     edges = np.arange(0, (len(values) + 1) * size, size, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(edges), pa.py_buffer(held)])
 
 
 def each(values: pa.Array, read: Callable[[Any], Any], made: Callable[[list[Any]], pa.Array]) -> pa.Array:
-    """What is read from each value: from those that are the same only once."""
+    """Apply ``read`` to each value, but only once to equal ones."""
     known = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
     found = made([read(value) for value in known.dictionary.to_pylist()])
     return pa.repeat(found[0], len(known)) if len(found) == 1 else found.take(known.indices)

@@ -1,7 +1,7 @@
-"""A report as one HTML file that needs nothing else: no script, no font, no reference to elsewhere.
+"""Write a report as one self-contained HTML file: no script, no font, no outside reference.
 
-Charts are drawings in the page (SVG), with a title on each mark for whoever points at it; tables hold every figure that
-a chart shows for a queue. Long times are drawn in longer steps, so that a bar is never too thin to see.
+Charts are drawings in the page (SVG), with a tooltip on each mark; tables hold every figure that a chart shows for a
+queue. Long periods are drawn in longer steps, so that no bar is too thin to see.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 from msmq.spark.report import Report, is_dead_letter_queue
 
 MOST_CHARTS: Final = 100
-"""Queues with charts; tables have all."""
+"""The most queues with charts; tables have all queues."""
 MOST_OPEN: Final = 12
-"""Queues whose charts need not be unfolded."""
+"""The most queues whose charts are unfolded at first."""
 MOST_ROWS: Final = 2_000
 MOST_STEPS: Final = 120
 _MINUTES: Final = (1, 2, 5, 10, 15, 30)
@@ -73,11 +73,11 @@ _NUMBERS: Final = {key for _, key in _FIGURES}
 
 
 def page(found: Report, *, archive: str = "", where: str = "") -> str:
-    """The report as a page, which says what ``archive`` it is of and ``where`` its messages were chosen by. What went
-    wrong comes first, and queues in which something did before the others."""
+    """Write the report as a page, with a note of its ``archive`` and of the condition ``where`` that chose its
+    messages. Failures come first, and queues with failures before the others."""
     times = [row["time"] for row in found.traffic if row["time"] is not None]
-    axis = _Axis(times, found.step_s) if times else None  # one for all, so that charts can be compared
-    queues = sorted(found.queues, key=lambda row: -row["failures"])  # of those without any the busiest first
+    axis = _Axis(times, found.step_s) if times else None  # one axis for all, so that charts can be compared
+    queues = sorted(found.queues, key=lambda row: -row["failures"])  # those without failures by traffic
     charts = [_charts(row["queue"], found.traffic, axis) for row in queues[:MOST_CHARTS]]
     more = len(queues) - MOST_CHARTS
     left_out = f"<p>{more:,} quieter queues are in the tables.</p>" if more > 0 else ""
@@ -107,7 +107,7 @@ def _grid_of(charts: Sequence[str]) -> str:
 
 
 def _about(found: Report, archive: str, where: str) -> str:
-    """Which messages these are."""
+    """Describe which messages the report covers."""
     of = f"Messages of <b>{html.escape(archive)}</b>. " if archive else ""
     chosen = "" if where in ("", "true") else f"Only where <code>{html.escape(where)}</code>. "
     return f"<p>{of}{chosen}{_period(found)} Made {found.made:%Y-%m-%d %H:%M} UTC; all times are UTC.</p>"
@@ -164,7 +164,7 @@ def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[st
 
 
 def _by_time(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> str:
-    """A table to unfold, with the latest times if there are too many for a page."""
+    """Make a table to unfold, with only the latest times if there are too many for a page."""
     if not rows:
         return ""
     shown = (
@@ -181,7 +181,7 @@ def _by_time(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[
 
 
 def _summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Queues and reasons, most frequent first, whatever the time."""
+    """Sum up by queue and reason, most frequent first, whatever the time."""
     sums: Counter[tuple[str, str]] = Counter()
     for row in rows:
         sums[row["queue"], row["reason"]] += row["messages"]
@@ -204,7 +204,7 @@ def _shown(value: Any) -> str:
 
 
 class _Axis:
-    """Time from left to right, in steps that are not too many."""
+    """Time from left to right, in a limited number of steps."""
 
     def __init__(self, times: Sequence[datetime], least_s: int) -> None:
         first, last = min(times), max(times)
@@ -217,7 +217,7 @@ class _Axis:
 
     @property
     def every(self) -> str:
-        """A step in words."""
+        """The length of a step in words."""
         number, unit = (
             (self.step_s // 60, "minute") if self.step_s < 3_600 else (self.step_s // 3_600, "hour")
         )
@@ -233,7 +233,7 @@ class _Axis:
         return self.first + timedelta(seconds=self.step_s) * number
 
     def labels(self) -> str:
-        """A few times under the axis, none beyond its end."""
+        """Draw a few times under the axis, none beyond its end."""
         apart = max(1, -(-self.count // 5))
         form = "%m-%d %H:%M" if self.step_s < 24 * 3_600 else "%Y-%m-%d"
         return "".join(
@@ -259,7 +259,7 @@ def _charts(queue: str, traffic: Sequence[dict[str, Any]], axis: _Axis | None) -
 
 
 def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
-    """Messages of each step, failures in front of them."""
+    """Draw the messages of each step, with failures in front."""
     sums = [[0, 0] for _ in range(axis.count)]
     for row in rows:
         bar = sums[axis.number(row["time"])]
@@ -267,7 +267,7 @@ def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
         bar[1] += row["failures"]
     top = _nice(max(bar[0] for bar in sums))
     gap = min(2.0, axis.width / 5)
-    width = min(axis.width - gap, 24.0)  # a single bar is no wall
+    width = min(axis.width - gap, 24.0)  # a single bar should not fill the chart
     marks = ""
     for number, values in enumerate(sums):
         said = f"{axis.time(number):%Y-%m-%d %H:%M}: {values[0]:,} messages"
@@ -284,7 +284,7 @@ def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
 
 
 def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
-    """Latencies; of a longer step the highest."""
+    """Draw latencies; a longer step shows its highest."""
     found: dict[str, dict[int, int]] = {"latency_p95": {}, "latency_p50": {}}
     for row in rows:
         for key, values in found.items():
@@ -302,7 +302,7 @@ def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
         for run in _runs(points):
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in run)
             marks += f'<polyline class="line {short}" points="{path}"/>'
-            radius = 2.5 if len(run) == 1 or axis.count <= 48 else 1.6  # a dot alone must be seen
+            radius = 2.5 if len(run) == 1 or axis.count <= 48 else 1.6  # a single dot must be visible
             marks += "".join(
                 f'<circle class="dot {short}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
                 f"<title>{axis.time(number):%Y-%m-%d %H:%M}: {short} {value:,} s</title></circle>"
@@ -315,7 +315,7 @@ _Point = tuple[float, float, int, int]
 
 
 def _runs(points: Iterable[_Point]) -> list[list[_Point]]:
-    """Points of steps that follow one another: over times without messages there is no line."""
+    """Divide points into runs of consecutive steps: no line is drawn over times without messages."""
     runs: list[list[_Point]] = []
     for point in points:
         if runs and point[2] == runs[-1][-1][2] + 1:
@@ -326,7 +326,7 @@ def _runs(points: Iterable[_Point]) -> list[list[_Point]]:
 
 
 def _nice(highest: int) -> int:
-    """The end of an axis: a round number whose half is one too, as near as there is."""
+    """Return the end of an axis: the next round number whose half is round too."""
     power = 1
     while highest > 10 * power:
         power *= 10

@@ -1,7 +1,7 @@
-"""What a batch has: planned on the driver, from surveys of the queues.
+"""Plan the messages of a batch, on the driver and from surveys of the queues.
 
-A plan goes from one position to another (:mod:`msmq.spark.offsets`). Whatever is not as a position says, because
-messages, queues or queue managers are gone or are others, is data loss, which is an error or a warning.
+A plan leads from one position to another (:mod:`msmq.spark.offsets`). If something is not as a position says, because
+messages, queues or queue managers are gone or were replaced, that is data loss, which is an error or a warning.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _log = logging.getLogger(__name__)
 _LAST_NUMBER: Final = (1 << 56) - 1
 _MESSAGES_PER_TASK: Final = 1 << 14
 _BYTES_PER_TASK: Final = 16 << 20
-"""A source of Python is not told how many processors a cluster has. So parts are as large as they have to be to be
-worth a task, and the cluster runs as many of them at once as it can."""
+"""A Python data source is not told how many processors a cluster has. So parts are just large enough to be worth a
+task, and the cluster runs as many of them at once as it can."""
 _LARGEST_MESSAGE: Final = 8 << 20
-"""More than any message takes: a survey that stops so far below its limit has seen all that is there."""
+"""More than any message takes: a survey that stops this far below its limit has seen everything."""
 _HELD_PAUSE_S: Final = 0.1
 
 
@@ -41,7 +41,7 @@ class DataLossError(PlainError):
 
 
 class MessagesPartition(InputPartition):
-    """The messages of one task: of one queue of one server, ascending."""
+    """The messages of one task: from one queue of one server, ascending."""
 
     def __init__(
         self,
@@ -57,20 +57,20 @@ class MessagesPartition(InputPartition):
         self.identity = identity
         self.lookup_ids = lookup_ids
         self.expiring = expiring
-        """Those that may be gone when they are read, as their senders wanted."""
+        """Messages that may have expired when they are read, as their senders wanted."""
         self.size = size
-        """About how many bytes they have."""
+        """Their approximate size in bytes."""
 
     def chosen(self, lookup_ids: array[int]) -> MessagesPartition:
-        """Some of the messages."""
+        """Return some of the messages."""
         expiring = self.expiring.intersection(lookup_ids) if self.expiring else self.expiring
         size = self.size * len(lookup_ids) // max(len(self.lookup_ids), 1)
         return MessagesPartition(self.server, self.queue, self.identity, lookup_ids, expiring, size)
 
     @property
     def per_task(self) -> int:
-        """How many of them are worth a task. A power of two, so that a batch that is repeated is divided as before even
-        if a queue manager that was started anew says a little more or less of its bytes: the sink relies on it."""
+        """How many of them are worth a task. It is a power of two, so that a repeated batch is divided as before even
+        if a restarted queue manager reports slightly different sizes: the sink relies on that."""
         average = max(self.size // max(len(self.lookup_ids), 1), 1)
         return 1 << max(min(_MESSAGES_PER_TASK, _BYTES_PER_TASK // average), 1).bit_length() - 1
 
@@ -86,7 +86,7 @@ class Read(NamedTuple):
 
 
 class Planner:
-    """What batch and streaming have in common, on the driver, for the queues of one server."""
+    """The part that batch and streaming reads share on the driver, for the queues of one server."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Planner:
         self._server = server
         self._told_of_pattern = False
         self.planned: dict[str, Read] = {}
-        """By queue, what :meth:`latest` found for the batch."""
+        """What :meth:`latest` found for the batch, by queue."""
 
     def queues(self) -> tuple[str, ...]:
         pattern = self._options.pattern
@@ -116,8 +116,8 @@ class Planner:
     def latest(
         self, start: Offset, upto: Offset | None = None, most_messages: int = 0, most_bytes: int = 0
     ) -> Offset:
-        """How far one may read from a position; never beyond ``upto``. Each queue has its share of a limit, and what
-        some leave of it goes to the others."""
+        """Return how far to read from a position, at most to ``upto``. Each queue has its share of a limit, and what
+        some leave of theirs goes to the others."""
         position, left, left_bytes = start, most_messages, most_bytes
         waiting, first = list(self.queues()), True
         self.planned = {}
@@ -127,11 +127,11 @@ class Planner:
                 if (most_messages and left <= 0) or (most_bytes and left_bytes <= 0):
                     return position
                 others = len(waiting) - place
-                # 0 is no limit, for the door too
+                # 0 means no limit, also to the door
                 share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
                 begun, found = self._survey(queue, position, upto, share, share_bytes)
                 if found is None or (not first and most_bytes and found.bytes > left_bytes):
-                    continue  # a survey gives at least one message; only the first round need have one
+                    continue  # a survey returns at least one message, which only the first round needs
                 left -= len(found.lookup_ids)
                 left_bytes -= found.bytes
                 before = self.planned.get(queue, Read(0, 0))
@@ -147,7 +147,7 @@ class Planner:
         return position
 
     def since(self, time_s: float) -> Offset:
-        """The position before the first message of each queue and priority that came at a time or later."""
+        """Return the position before the first message of each queue and priority that came at a time or later."""
         position = Offset()
         for queue in self.queues():
             _, found = self._survey(queue, Offset(), None, 0, 0)
@@ -163,13 +163,13 @@ class Planner:
         return position
 
     def _arrived(self, queue: str, lookup_id: int) -> float:
-        """When a message came; one that is gone meanwhile counts as early."""
+        """Return when a message came; one that is gone meanwhile counts as early."""
         for part in self._door.read(queue, lookup_id - 1, lookup_id):
             return part.arrived_times[0] or 0.0
         return 0.0
 
     def waiting(self, start: Offset) -> dict[str, Waiting]:
-        """How much stands behind a position, queue by queue."""
+        """Count what waits after a position, queue by queue."""
         found: dict[str, Waiting] = {}
         for queue in self.queues():
             with suppress(QueueNotFoundError):
@@ -177,7 +177,7 @@ class Planner:
         return found
 
     def now(self, start: Offset) -> list[MessagesPartition]:
-        """The messages behind a position that may be read now, queue by queue."""
+        """Return the messages after a position that may be read now, queue by queue."""
         found = ((queue, self._survey(queue, start, None, 0, 0)[1]) for queue in self.queues())
         return [self._part(queue, survey) for queue, survey in found if survey]
 
@@ -188,8 +188,8 @@ class Planner:
     def _survey(
         self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
     ) -> tuple[Offset, Survey | None]:
-        """What is in a queue, and the position before it; None if the queue is gone, and that is no error. A queue that
-        is not the one that was read is surveyed from its beginning."""
+        """Survey a queue. Returns the position before it, and the survey; None if the queue is gone and that is no
+        error. If it is not the queue that was read before, it is surveyed from its beginning."""
         try:
             found = self._ask(queue, start, _whole(start, queue, upto), most_messages, most_bytes)
             if start.is_of(queue, found.identity) and not found.restored:
@@ -203,7 +203,7 @@ class Planner:
             if named and queue not in start.queues:
                 if self._options.directory is None:
                     raise
-                return start, None  # of those that a directory lists not everybody need have it
+                return start, None  # not every server in a directory need have the queue
             if named and self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"{self._name(queue)} was deleted, with whatever came to it and was not read yet. The option "
@@ -224,8 +224,8 @@ class Planner:
         return self._door.survey(queue, spans, most_messages, most_bytes, known=identity, seen=seen)
 
     def between(self, start: Offset, end: Offset, *, exact: bool) -> list[MessagesPartition]:
-        """The messages between two positions, queue by queue. ``exact``: the end was seen in the queue, so that it
-        must be there."""
+        """Return the messages between two positions, queue by queue. ``exact`` says that the end was seen in the queue,
+        so that it must be there."""
         spans: dict[str, list[Span]] = {}
         for span in start.spans(end):
             if self._wanted is not None and not self._wanted(span.queue):
@@ -251,7 +251,7 @@ class Planner:
         return found
 
     def _all_of(self, queue: str, parts: list[Span], end: Offset) -> Survey:
-        """Everything in some spans; waits for messages that somebody holds, which may come back."""
+        """Survey all of some spans; waits for messages that somebody holds, because they may come back."""
         wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
         deadline = time.monotonic() + self._options.access.timeout_s
         while True:
@@ -273,7 +273,7 @@ class Planner:
         return f"{queue} of {self._server}" if self._server else queue
 
     def nothing_matches(self) -> None:
-        """No queue has a path like the pattern: one may come, or the pattern was meant otherwise."""
+        """Report that no queue matches the pattern: one may still come, or the pattern is wrong."""
         if not self._told_of_pattern and self._options.directory is None:
             _log.warning(
                 "No queue has a whole path that queuePattern=%s matches. Paths are like HOST\\private$\\orders, and a "
@@ -283,14 +283,14 @@ class Planner:
         self._told_of_pattern = True
 
     def deleted(self, queue: str) -> None:
-        """A queue is gone, with messages of a batch."""
+        """Report that a queue is gone, with messages of a batch."""
         self._loss(
             f"{self._name(queue)} was deleted before this batch was read. The option failOnDataLoss=false goes on "
             "without it, and reads it again when it is back."
         )
 
     def replaced(self, queue: str, before: QueueIdentity | None, survey: Survey) -> None:
-        """A queue has the name of one that was read before and is not there any more."""
+        """Report that another queue now has the name of one that was read before."""
         assert before is not None
         now, name = survey.identity, self._name(queue)
         if before.queue_manager != now.queue_manager:
@@ -308,18 +308,18 @@ class Planner:
         )
 
     def missing(self, part: MessagesPartition, gone: set[int]) -> None:
-        """Some messages of a batch were not there when a task came to read them."""
+        """Report that some messages of a batch were not there when a task came to read them."""
         expired = len(gone & part.expiring)
         self.expired(part.queue, expired)
         self.lost(part.queue, len(gone) - expired)
 
     def expired(self, queue: str, count: int) -> None:
-        """Some messages were not read in the time that their senders gave them: that is no loss."""
+        """Note that some messages expired before they were read: that is no loss."""
         if count:
             _log.warning("%d message(s) of %s have expired before they were read.", count, self._name(queue))
 
     def lost(self, queue: str, count: int) -> None:
-        """Some messages are gone."""
+        """Report that some messages are gone."""
         if count:
             self._loss(
                 f"{count} message(s) of {self._name(queue)} that belong to this batch are gone: another reader took "
@@ -333,7 +333,7 @@ class Planner:
 
 
 def divide(options: SourceOptions, messages: Sequence[MessagesPartition]) -> list[MessagesPartition]:
-    """Messages in parts: as many as the options say, or as they are worth."""
+    """Divide messages into parts: as many as the options say, or as are worth a task."""
     total = sum(len(part.lookup_ids) for part in messages)
     most = max(-(-total // (options.partitions or options.min_partitions or 1)), 1)
     parts: list[MessagesPartition] = []
@@ -345,7 +345,7 @@ def divide(options: SourceOptions, messages: Sequence[MessagesPartition]) -> lis
 
 
 def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, int]]:
-    """Everything behind a position, lane by lane; that is the order of the queue."""
+    """Return everything after a position, lane by lane, which is the order of the queue."""
     begun = start.lanes(queue)
     ended = None if upto is None else upto.lanes(queue, start.identity(queue))
     spans = (
@@ -356,12 +356,12 @@ def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, in
 
 
 def _ends(ids: array[int]) -> array[int]:
-    """The last of each lane."""
+    """Return the last identifier of each lane."""
     return array("Q", (last for _, last in runs(ids)))
 
 
 def runs(ids: array[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each lane among ascending identifiers: what lies between lanes is another's."""
+    """Yield the first and last of each lane among ascending identifiers; what lies between belongs to other lanes."""
     start = 0
     while start < len(ids):
         end = bisect_left(ids, lane_of(ids[start]) + 1, start, key=lane_of)

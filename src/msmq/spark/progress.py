@@ -1,8 +1,8 @@
-"""How far a stream is behind: what the source tells Spark of each batch, and how to read it out of a query's progress.
+"""The lag of a stream: what the source tells Spark about each batch, and how to read it from a query's progress.
 
-Spark shows in the progress of a query where its batch ended (``endOffset``) and where the source says that everything
-ends (``latestOffset``), which is the JSON of a position. The source adds what lies between the two under ``lag``, for
-each server and queue.
+The progress of a query shows where its batch ended (``endOffset``) and where, according to the source, everything ends
+(``latestOffset``, the JSON of a position). The source adds under ``lag`` what lies between the two, for each server and
+queue.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Lag(NamedTuple):
     queue_manager: str
     queue: str
     messages: int
-    """What waits behind the batch."""
+    """The messages that wait after the batch."""
     bytes: int
     oldest_s: float
-    """How long the first of these has waited, in seconds; 0 if there is none, or by remote read."""
+    """How long the oldest of them has waited, in seconds; 0 if there is none, or by remote read."""
     batch_messages: int
-    """What the batch has."""
+    """The messages of the batch."""
     batch_bytes: int
     messages_per_s: float = 0.0
-    """How fast the batch was done, from its plan to its commit."""
+    """The speed of the batch, from its plan to its commit."""
     bytes_per_s: float = 0.0
 
 
 def latest_with_lag(end: FleetOffset, found: _Found, now_s: float) -> dict[str, Any]:
-    """The position behind everything, with what lies between it and the end of a batch."""
+    """Return the position at the end of everything, with what lies between it and the end of a batch."""
     latest, lags = end, []
     for server, (host, queues, planned) in found.items():
         position = end.of(server, host.queue_manager)
@@ -59,7 +59,7 @@ def latest_with_lag(end: FleetOffset, found: _Found, now_s: float) -> dict[str, 
 
 
 def lag_of(progress: Mapping[str, Any]) -> list[Lag]:
-    """The lag of every queue that a query reads, out of its progress (``query.lastProgress``)."""
+    """Read the lag of every queue from a query's progress (``query.lastProgress``)."""
     found: list[Lag] = []
     took_s = ((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1_000
     for source in progress["sources"]:

@@ -1,8 +1,8 @@
 """The door by remote read (MS-MQRR): queues of any MSMQ host, Windows machines among them.
 
-``server`` is ``mqrr:HOST`` or ``mqrr:HOST:PORT``. Remote read shows only messages that nobody holds, and does not say
-that there are others: whoever streams from a queue by it should be the only reader. Nor does it say which host and
-which queue this is: one that was set up anew is not noticed.
+``server`` is ``mqrr:HOST`` or ``mqrr:HOST:PORT``. Remote read shows only messages that nobody holds, and does not tell
+that there are others: a stream that uses it should be the only reader of its queue. Nor does it identify the host and
+the queue: one that was set up anew is not noticed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class RemoteDoor:
-    """By remote read. One thread uses it; its loop runs while something is asked."""
+    """The door by remote read. One thread uses it; its event loop runs only during a call."""
 
     def __init__(self, access: Access) -> None:
         host, _, port = (access.server or "").removeprefix(REMOTE_READ).partition(":")
@@ -57,7 +57,7 @@ class RemoteDoor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._runner:  # which closes it, however hanging up ends
+        with self._runner:  # closes the runner, even if hanging up fails
             self._runner.run(self._hang_up())
 
     # --- what the source asks ---------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class RemoteDoor:
         return Waiting(len(found.lookup_ids), found.bytes, 0, array("Q", ends))
 
     def hold(self, queue: str, holder: str) -> None:
-        """Remote read has nothing to hold: let nobody else receive from the queue."""
+        """Do nothing: remote read cannot lock a queue, so let nobody else receive from it."""
 
     def claim(self, queue: str, label: str, body: bytes) -> None:
         raise OptionError(
@@ -94,7 +94,7 @@ class RemoteDoor:
         return []
 
     def forget(self, queue: str, lookup_ids: Sequence[int]) -> None:
-        """There are none."""
+        """Do nothing: remote read keeps no claims."""
 
     def survey(
         self,
@@ -138,7 +138,7 @@ class RemoteDoor:
 
     @property
     def _identity(self) -> QueueIdentity:
-        """Remote read tells the GUID of neither the host nor its queue: the host is known by its address."""
+        """Identify the queue by the host's address: remote read tells the GUID of neither."""
         return QueueIdentity((self._access.server or "").lower(), "")
 
     # --- by remote read ---------------------------------------------------------------------------------------------
@@ -179,14 +179,14 @@ class RemoteDoor:
         return self._open[name, opening]
 
     def _format_name(self, name: str) -> str:
-        """A path of that host as a direct name; format names are what they are."""
+        """Write a path on that host as a direct name; format names stay as they are."""
         if "=" in name:
             return name
         return f"DIRECT={self._protocol}:{self._name}\\{name.partition(chr(92))[2]}"
 
     @property
     def _protocol(self) -> str:
-        """An address is named in another way than a host."""
+        """The protocol of a direct name: it differs for an address and a host name."""
         try:
             ip_address(self._name)
         except ValueError:
@@ -200,7 +200,7 @@ class RemoteDoor:
                 await host.close()
 
     def _again(self, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Ask, with new connections while the host is away."""
+        """Make a call, with new connections while the host is away."""
         deadline = time.monotonic() + self._access.timeout_s
         while True:
             try:
@@ -213,7 +213,7 @@ class RemoteDoor:
 
 
 async def _some(messages: AsyncGenerator[RemoteMessage, None]) -> list[RemoteMessage]:
-    """The next few."""
+    """Return the next few messages."""
     batch: list[RemoteMessage] = []
     async for message in messages:
         batch.append(message)

@@ -1,9 +1,9 @@
-"""From an archive back into queues, in the order of arrival, at a chosen rate.
+"""Send the messages of an archive back into queues, in the order of arrival, at a chosen rate.
 
-What was sent is written down in a ledger of the queue manager, like that of the sink: a replay that was killed goes on
-where it was. Into transactional queues every message goes exactly once; into others the last few may come again. The
-ledger also has the last row that was sent: when rows have come in front of it, or are gone, nobody could say which were
-sent, and the replay refuses to go on.
+What was sent is recorded in a ledger of the queue manager, like that of the sink: a replay that was killed continues
+where it stopped. Into transactional queues every message goes exactly once; into others the last few may come again.
+The ledger also has the last row that was sent: if rows were added before it, or are gone, it cannot tell which were
+sent, and the replay refuses to continue.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _COLUMNS: Final = (
     "queue", "lookup_id", "arrived_time", "body", "body_type", "label", "priority", "app_specific", "correlation_id",
     "extension", "response_queue", "admin_queue", "queue_manager",
 )  # fmt: skip
-"""What is sent again. Time limits are those of the first sending and long over; they are not. The last column only puts
-messages in order: two servers give the same numbers to messages of queues with the same name."""
+"""What is sent again. Time limits are not, because they are long over. The last column only decides the order: two
+servers give the same numbers to messages of queues with the same name."""
 _ORDER: Final = ("arrived_time", "queue", "lookup_id", "queue_manager")
 
 
 class ReplayError(ValueError):
-    """A replay that cannot go on where it was."""
+    """A replay that cannot continue."""
 
 
 def replay(
@@ -65,7 +65,7 @@ def replay(
 
 
 def ledger_of(name: str) -> str:
-    """The queue that says how far a replay has come."""
+    """Return the name of the queue that records how far a replay has come."""
     return f".\\private$\\spark-replay-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
@@ -114,17 +114,17 @@ async def _replay(
 
 
 def _place(row: Mapping[str, Any]) -> list[str]:
-    """What tells a row from others, as JSON can hold it."""
+    """Return the values that identify a row, in a form that JSON can hold."""
     return [str(row[name]) for name in _ORDER]
 
 
 def _is_at(row: Mapping[str, Any], last: list[str] | None) -> bool:
-    """Whether a row is the one that a ledger names; earlier releases left the queue manager out."""
+    """True if a row is the one that a ledger names; earlier releases did not record the queue manager."""
     return last is not None and _place(row)[: len(last)] == last
 
 
 async def _done(mq: Connection, ledger: str) -> tuple[int, int, list[str] | None]:
-    """How many chunks were sent, how many rows, and the last of these."""
+    """Return how many chunks and how many rows were sent, and the last row."""
     with suppress(QueueNotFoundError, IoTimeoutError):
         message = await mq.queue(ledger).peek(timeout=0)
         said = json.loads(message.body)

@@ -1,9 +1,9 @@
-"""What went through the queues: traffic, latency, sizes and failures by queue and time, as tables.
+"""Report on the traffic of queues: tables of volume, latency, sizes and failures by queue and time.
 :mod:`msmq.spark.page` makes a page of them.
 
 The input is any table with the columns of :mod:`msmq.spark.schema`: an archive, or a queue read as it is. A message
-counts for the minute or the hour in which it arrived, or was sent where that is not known: minutes as long as there are
-not too many of them. Queues of several servers may have the same path; then the name of the computer is in it.
+counts for the minute or hour in which it arrived, or was sent if its arrival is unknown; hours are used when there
+would be too many minutes. Queues of several servers may have the same path; then the name of the computer is in it.
 Percentiles are those of ``percentile_approx``, which are values of the data and take little memory.
 """
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 TOP_REASONS: Final = 5
-"""Reasons of dead letters for each queue and time."""
+"""The most reasons of dead letters for each queue and time."""
 TOP_LETTERS: Final = 20
 MOST_MINUTES: Final = 360
-"""Of longer times hours are told."""
+"""Longer periods are divided into hours."""
 _TIME: Final = "coalesce(arrived_time, sent_time)"
 _STEPS: Final = {60: "MINUTE", 3_600: "HOUR"}
 _LATENCY: Final = "unix_seconds(arrived_time) - unix_seconds(sent_time)"
@@ -31,7 +31,7 @@ _FAILED: Final = "`class` >= 32768"
 _OF_ITS_SERVER: Final = (
     "if(startswith(queue, '.') AND server IS NOT NULL, concat(server, substr(queue, 2)), queue)"
 )
-"""The path of a queue, with the name of its computer for the dot."""
+"""The path of a queue, with the name of its computer in place of the dot."""
 _DEAD: Final = "lower(queue) LIKE '%;dead%' OR lower(queue) LIKE '%deadletter$'"
 
 
@@ -51,16 +51,16 @@ class Report:
     """The most frequent destinations and labels of messages in dead-letter queues, with their reason."""
     made: datetime
     step_s: int = 3_600
-    """How long the times of the tables are, which are told by their beginning: a minute or an hour."""
+    """The length of the periods in the tables, a minute or an hour; a period is named by its beginning."""
 
 
 def is_dead_letter_queue(name: str) -> bool:
-    """True for the name of a dead-letter queue, as the condition above has it."""
+    """True for the name of a dead-letter queue; the same as the condition above."""
     return ";dead" in name.lower() or name.lower().endswith("deadletter$")
 
 
 def report(messages: DataFrame, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Report:
-    """Count everything there is to count; runs six Spark jobs."""
+    """Compute the whole report; runs six Spark jobs."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -99,7 +99,8 @@ def report(messages: DataFrame, *, now: Callable[[], datetime] = lambda: datetim
 
 
 def _extent(messages: DataFrame) -> tuple[int, int]:
-    """Seconds of which figures are told, and how many servers there are; archives of earlier releases do not say."""
+    """Return the seconds that the figures cover, and the number of servers, which archives of earlier releases do not
+    record."""
     servers = "count(DISTINCT server)" if "server" in messages.columns else "0"
     found = messages.selectExpr(f"unix_seconds(max({_TIME})) - unix_seconds(min({_TIME}))", servers).first()
     assert found is not None
@@ -108,7 +109,7 @@ def _extent(messages: DataFrame) -> tuple[int, int]:
 
 
 def _figures() -> list[Column]:
-    """What is counted of any set of messages."""
+    """Return the figures that are computed for any set of messages."""
     from pyspark.sql import functions as f
 
     return [

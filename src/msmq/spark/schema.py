@@ -1,8 +1,8 @@
-"""The columns of a message, declared once: name, type in Spark and in Arrow, what it means and where it comes from.
+"""The columns of a message, declared once: name, type in Spark and in Arrow, meaning and source.
 
-A row is made from the packet as it travelled and what the queue says about it. Nothing is guessed: what a message does
-not have is null. Values are read from the packets of a whole batch together (:mod:`msmq.spark.packets`), and what many
-messages have in common, as the names of queues, is made into text once.
+A row is made from the packet as it travelled and from what the queue knows about it. Nothing is guessed: what a message
+does not have is null. Values are read from the packets of a whole batch together (:mod:`msmq.spark.packets`), and
+values that many messages share, such as names of queues, are converted to text once.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Messages(NamedTuple):
     authentication_levels: Sequence[int]
     dead_letter_classes: Sequence[int]
     identity: QueueIdentity | None = None
-    """Which queue that is; None if they are in none, or nobody said."""
+    """The queue they are in; None if they are in none, or it is not known."""
     server: str | None = None
-    """Name of the computer they are on."""
+    """The name of their computer."""
 
     @property
     def columns(self) -> tuple[Sequence[Any], ...]:
         return self[1:6]
 
     def chosen(self, wanted: Sequence[bool]) -> Messages:
-        """The messages for which ``wanted`` is true."""
+        """Return the messages for which ``wanted`` is true."""
         return self._with([list(compress(column, wanted)) for column in self.columns])
 
     def _with(self, columns: list[Any]) -> Messages:
@@ -61,18 +61,18 @@ class Messages(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of their packets."""
+        """The bytes of their packets."""
         return sum(map(len, self.packets))
 
 
 def joined(parts: Sequence[Messages]) -> Messages:
-    """Messages of one queue one behind the other."""
+    """Join columns of consecutive messages of one queue."""
     columns = zip(*(part.columns for part in parts), strict=True)
     return parts[0]._with([list(chain.from_iterable(column)) for column in columns])
 
 
 class _Batch:
-    """What the functions of the table below see: what the queue says of some messages, and their packets."""
+    """The argument of the functions in the table below: what the queue knows about some messages, and their packets."""
 
     def __init__(self, given: Messages) -> None:
         self.given = given
@@ -84,14 +84,14 @@ class _Batch:
         return len(self.given.packets)
 
     def same(self, value: Any, kind: pa.DataType) -> pa.Array:
-        """A column that says the same of all."""
+        """Return a column with the same value for all."""
         return pa.repeat(pa.scalar(value, kind), len(self))
 
     def texts(self, values: pa.Array, read: Callable[[Any], str | None]) -> pa.Array:
         return each(values, read, partial(_array, kind=pa.string()))
 
     def named(self, read: Callable[[UserHeader], str | None]) -> pa.Array:
-        """What is read from the UserHeader of each."""
+        """Return a column that is read from the UserHeaders."""
         if self._users is None:
             self._users = self.packets.names.dictionary_encode()
         return self.texts(self._users, lambda named: read(user_header(named)))
@@ -115,11 +115,11 @@ class Column(NamedTuple):
 
 
 _guid_text = lru_cache(maxsize=1 << 12)(guid_text)
-"""Few queue managers send many messages."""
+"""Cached, because few queue managers send many messages."""
 
 
 def object_identifier(identifier: bytes) -> str | None:
-    """OBJECTID as people write it: the queue manager and a number. None if there is none."""
+    """Write an OBJECTID for people: the queue manager and a number. None if it is empty."""
     if not any(identifier):
         return None
     return f"{{{_guid_text(identifier[:16])}}}\\{int.from_bytes(identifier[16:], 'little')}"
@@ -149,7 +149,7 @@ def _classes(batch: _Batch) -> pa.Array:
 
 
 def _priorities(batch: _Batch) -> pa.Array:
-    """Zero for a transactional message, whatever its BaseHeader says."""
+    """Return the priorities: zero for a transactional message, whatever its BaseHeader says."""
     packets = batch.packets
     return pa.array(np.where(packets.transactional, 0, packets.heads["base_flags"] & 7).astype(np.int32))
 
@@ -164,7 +164,7 @@ def _authenticated(batch: _Batch) -> pa.Array:
 
 
 def _times(seconds: pa.Array) -> pa.Array:
-    """Microseconds, which is how Arrow keeps a time."""
+    """Convert to microseconds, in which Arrow keeps times."""
     known = pc.if_else(pc.equal(seconds, 0), pa.scalar(None, pa.int64()), seconds)
     return pc.multiply(known, 1_000_000).cast(_TIMESTAMP)
 
@@ -341,13 +341,12 @@ VALUE: Final = Column(
     "Value of the body as the formatter of .NET wrote it, or of a body in JSON, as JSON; null when it has none.",
 )  # fmt: skip
 EXTRAS: Final = {"includeText": TEXT, "includeValue": VALUE, "includeHeaders": HEADERS}
-"""Columns that there are only by an option."""
+"""Columns that exist only with an option."""
 NAMES: Final = tuple(column.name for column in COLUMNS)
 
 
 class Table:
-    """The columns one reader gives: how bodies are decoded, which options add others, or only those with some
-    names."""
+    """The columns that one reader has: how bodies are decoded, which options add others, or a selection by name."""
 
     def __init__(
         self, body: str = "bytes", *, extras: Collection[str] = (), only: Sequence[str] | None = None
@@ -361,31 +360,31 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The schema as Spark reads it."""
+        """The schema in Spark's DDL."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.types)
 
     @property
     def types(self) -> list[tuple[str, str]]:
-        """The columns and their types in Spark."""
+        """The columns with their types in Spark."""
         return [(column.name, column.spark) for column in self._columns]
 
     def rows(self, messages: Messages) -> pa.RecordBatch:
-        """Messages of a queue as rows, column by column."""
+        """Make rows of messages of a queue, column by column."""
         batch = _Batch(messages)
         return pa.RecordBatch.from_arrays(
             [column.values(batch) for column in self._columns], schema=self.arrow
         )
 
     def spread(self, messages: Messages, places: Sequence[int], count: int) -> pa.RecordBatch:
-        """Messages as rows at their places among ``count``; where there is none, everything is null."""
+        """Make rows of messages at their indices among ``count``; the other rows are null."""
         numbers = np.full(count, -1, np.int64)
         numbers[np.array(places, np.int64)] = np.arange(len(places))
         return self.rows(messages).take(pa.array(numbers, mask=numbers < 0))
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow keeps them. Text of strangers may hold halves of surrogate pairs, which it cannot keep: they
-    become the character that stands for what is unknown."""
+    """Convert values for Arrow. Text of strangers may hold lone surrogates, which Arrow cannot keep: they become the
+    replacement character."""
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:

@@ -6,14 +6,14 @@ Messages to transactional queues are sent exactly once.
 
 *Streaming.* Each partition of a batch is one transaction, which also replaces the *token* of that query and partition:
 a message, in a queue of its own, that says which batch was sent last and what was in it. A task opens that queue
-for itself alone, so that of two tasks with the same partition (a retry, a speculative copy, one of a driver that
-was killed) one waits for the other, and then finds in the token that everything is done. If the repeated batch has
-other rows than the one that was sent, because somebody changed how the query divides its rows, the task fails and
-says so: nothing else would be honest. Rows that the source does not have any more, because their messages expired, look
-the same from here; ``repeatedBatch=sent`` is for people who know.
+exclusively, so that of two tasks with the same partition (a retry, a speculative copy, one of a driver that was killed)
+one waits for the other, and then finds in the token that everything is done. If a repeated batch has other rows than
+the one that was sent, because the query now divides its rows differently, the task fails and says so. Rows that the
+source no longer has, because their messages expired, look the same from here; ``repeatedBatch=sent`` is for people who
+know that this is the reason.
 
-*Batch.* Tasks put their messages aside, each in a staging queue of its own. When all are done, one transaction on
-the driver sends everything. Staging queues of jobs that died are deleted a day later by the next one.
+*Batch.* Each task stores its messages in a staging queue of its own. When all are done, one transaction on the driver
+sends everything. Staging queues of jobs that died are deleted a day later by the next job.
 
 Messages to other queues are sent as rows come; a repeated task sends them again.
 """

@@ -1,8 +1,8 @@
 """The data source ``msmq``: queues as tables and as streams.
 
-``spark.read.format("msmq")`` reads what is in the queues now, ``spark.readStream`` goes on with what comes. Planning
+``spark.read.format("msmq")`` reads what is in the queues now, ``spark.readStream`` also what comes later. Planning
 happens on the driver: it surveys the queues, and gives each task the lookup identifiers of its messages. Tasks read
-them from the queue manager themselves, in Arrow batches, and miss none silently.
+them from the queue manager themselves, in Arrow batches, and report any that are missing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SETTLE_EVERY_S: Final = 1.0
 
 
 class MsmqDataSource(DataSource):
-    """What Spark finds under the name ``msmq``."""
+    """The data source that Spark finds under the name ``msmq``."""
 
     @classmethod
     def name(cls) -> str:
@@ -96,7 +96,7 @@ def _table(options: SourceOptions, only: Sequence[str] | None = None) -> Table:
 
 
 def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema, which may be fewer than there are: only these are made."""
+    """Return the columns of a schema, which may be fewer than there are: only these are made."""
     types = {name: kind.lower().replace(" ", "") for name, kind in _table(options).types}
     for field in schema:
         kind = types.get(field.name)
@@ -110,7 +110,7 @@ def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
 def _read(
     options: SourceOptions, columns: Sequence[str], partition: MessagesPartition
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a partition as rows, on an executor."""
+    """Read the messages of a partition as rows, on an executor."""
     table = _table(options, columns)
     wanted = set(partition.lookup_ids)
     access = options.access_to(partition.server)
@@ -144,14 +144,14 @@ def _read(
 
 
 def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
-    """What is wanted of some messages: others may have come between since, or belong to other tasks."""
+    """Return the wanted messages among those found: others may have come since, or belong to other tasks."""
     if wanted.issuperset(found.lookup_ids):
         return found
     return found.chosen([lookup_id in wanted for lookup_id in found.lookup_ids])
 
 
 class MsmqReader(DataSourceReader):
-    """Reads what is in the queues, once."""
+    """Reads once what is in the queues."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.consume:
@@ -182,7 +182,7 @@ class MsmqReader(DataSourceReader):
         if self._options.ending_time_s is not None:
             end = planner.since(self._options.ending_time_s)
         found = planner.now(start) if end is None else planner.between(start, end, exact=False)
-        return [] if starting == LATEST else found  # a queue that is not there is an error nevertheless
+        return [] if starting == LATEST else found  # a queue that does not exist is still an error
 
     def _wants_queue(self, queue: str) -> bool:
         return True
@@ -200,7 +200,7 @@ _NOTHING: Final = MessagesPartition("", "", None, array("Q"))
 
 
 class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on and on. One lives on the driver for as long as its query; tasks have copies that only read."""
+    """Reads continuously. One lives on the driver as long as its query; tasks have copies that only read."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -219,7 +219,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _planner(self) -> FleetPlanner:
-        # Not when the reader is made: Spark then raises an UnboundLocalError of its own behind what is said here.
+        # Not when the reader is made: then Spark raises an UnboundLocalError of its own after this error.
         if self._options.consume and self._options.checkpoint is None:
             raise OptionError(
                 "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
@@ -279,7 +279,9 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._end.value()
 
     def _is_too_little(self) -> bool:
-        """Whether the next batch waits for more messages. A run that ends when it has read what is there never does."""
+        """True if the next batch waits for more messages. A run that ends when it has read what is there never
+        waits.
+        """
         now = time.monotonic()
         enough = self._planner.planned_messages >= self._options.min_messages
         if enough or self._target is not None or now - self._batch_at >= self._options.max_delay_s:
@@ -288,8 +290,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def _where_the_query_is(self) -> dict[str, Any]:
-        """What a Spark before 4.2 does not say: where the batches end that it has planned, by its own log. Nor does it
-        say how much it wants, or that it wants no more than is there now, so that a batch has everything."""
+        """Return what Spark before 4.2 does not say: where its planned batches end, by its own log. It does not say
+        either how much it wants, or that it wants no more than is there now, so a batch has everything."""
         planned = self._log.last() if self._log is not None else ()
         if len(planned) > 1:
             raise OptionError(
@@ -300,12 +302,13 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _log(self) -> Log | None:
-        """What Spark has written down of the query, where it can be read here."""
+        """What Spark has recorded about the query, if it can be read here."""
         checkpoint = self._options.checkpoint
         return None if checkpoint is None or not is_local(checkpoint) else Log(storage_of(checkpoint))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Where everything ends that is there now, with what is left behind the batch: for the progress of a query."""
+        """Return where everything ends that is there now, with what is left after the batch: for the progress of a
+        query."""
         if self._end is None:
             return None
         with plainly(self._options.access):
@@ -345,14 +348,14 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Claims(checkpoint) if is_local(checkpoint) else KeptClaims(checkpoint)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch with this end is committed; Spark says so when the next one begins."""
+        """Settle the batch with this end, which is committed; Spark says so when the next one begins."""
         if self._claims is not None:
             with plainly(self._options.access):
                 self._claims.settle_end(self._planner.fleet, FleetOffset.parse(end))
 
     def _settle_now_and_then(self, committed: FleetOffset) -> None:
-        """At once if there may be something to settle: a query that ends may not ask again. An idle one asks many
-        times a second."""
+        """Settle at once if there may be something to settle, because a query that ends may not ask again; otherwise
+        only now and then, because an idle query asks many times a second."""
         due = self._claimed or time.monotonic() - self._settled_at > _SETTLE_EVERY_S
         if self._claims is not None and due:
             self._claims.settle(self._planner.fleet, committed)
@@ -360,7 +363,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._settled_at = time.monotonic()
 
     def stop(self) -> None:
-        """The query ended, if it is told so: the last batch may be removed now."""
+        """Remove the last batch, which is possible if Spark says that the query ended."""
         try:
             if self._claims is not None:
                 self._claims.settle(self._planner.fleet)

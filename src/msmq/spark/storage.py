@@ -1,10 +1,10 @@
-"""Where archives and checkpoints are: a local folder, or any place that Spark reaches by a Hadoop file system.
+"""The storage of archives and checkpoints: a local folder, or any place that Spark reaches by a Hadoop file system.
 
-What counts is decided so that it holds for stores without an atomic rename, such as object stores: a file counts when
-it is whole, and nothing depends on a folder that is moved or deleted at once. Two things are relied on, which every
-store has: a file that was closed is there for everybody, and an empty file is there or not.
+It is used so that it works on stores without an atomic rename, such as object stores: a file counts when it is whole,
+and nothing depends on moving or deleting a folder in one step. Two guarantees are needed, which every store gives: a
+file that was closed is visible to everybody, and an empty file exists or does not.
 
-A text that is replaced is written beside the old one first; whoever reads takes the new one where the old is gone.
+A new version of a text is written beside the old one first; readers take the new one if the old is gone.
 
 Local folders are used directly: Spark leaves what it writes there to the operating system, which may keep it in memory
 for half a minute, and the messages are removed from their queue next.
@@ -43,42 +43,43 @@ class Entry(NamedTuple):
 
 
 class Storage(Protocol):
-    """A folder and what is in it, by names with slashes."""
+    """A folder and its content, by names with slashes."""
 
     @property
     def uri(self) -> str:
         """The folder, as Spark takes it."""
 
     def folders(self, name: str, pattern: str = "*") -> list[str]:
-        """The names of the folders in a folder, or of those like a pattern with asterisks; none if it is not there."""
+        """Return the names of the folders in a folder, or of those that match a pattern with asterisks; none if it does
+        not exist."""
 
     def files(self, name: str) -> list[Entry]:
-        """Every file in a folder and in those below; none if it is not there."""
+        """Return all files in a folder and its subfolders; none if it does not exist."""
 
     def read(self, name: str) -> bytes | None:
-        """What is in a file; None if there is none."""
+        """Return the content of a file; None if it does not exist."""
 
     def open(self, entry: Entry) -> BinaryIO:
-        """A file to read some parts of."""
+        """Open a file to read parts of it."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, which is there for everybody when this returns; half of it may be there before."""
+        """Write a file. When this returns it is visible to everybody; before, half of it may be."""
 
     def replace(self, name: str, new: str) -> None:
-        """Put a file in the place of another; for a moment there may be none."""
+        """Replace a file by another; for a moment there may be none."""
 
     def delete(self, name: str) -> None:
-        """Delete a file, or a folder with all that is in it; nothing if there is none."""
+        """Delete a file, or a folder with everything in it; do nothing if it does not exist."""
 
     def keep(self, name: str) -> None:
-        """See that a file or folder survives a power failure."""
+        """Make sure that a file or folder survives a power failure."""
 
 
 def storage_of(place: str, spark: SparkSession | None = None) -> Storage:
-    """The storage of a path or URI.
+    """Return the storage of a path or URI.
 
     Raises:
-        StorageError: it is none of this computer's, and there is no Spark that could reach it.
+        StorageError: it is not on this computer, and there is no Spark session that could reach it.
     """
     if is_local(place):
         return LocalStorage(place)
@@ -94,20 +95,20 @@ def storage_of(place: str, spark: SparkSession | None = None) -> Storage:
 
 
 def is_local(place: str) -> bool:
-    """Whether a path or URI is of this computer."""
+    """True if a path or URI is on this computer."""
     return place.startswith(_LOCAL) or "://" not in place
 
 
 def file_uri(path: str) -> str:
-    """A path or a URI as Spark takes it, which also writes ``file:/path``."""
+    """Return a path or URI as Spark takes it, which also accepts ``file:/path``."""
     if path.startswith(_LOCAL) and not path.startswith("file://"):
         return "file://" + path.removeprefix(_LOCAL)
     return path if "://" in path else Path(path).absolute().as_uri()
 
 
 def read_json(storage: Storage, name: str) -> dict[str, Any] | None:
-    """What :func:`write_json` wrote, whenever it was interrupted; None if there is nothing yet."""
-    for written in (name, name + _NEW, name):  # once more: the new one may just have been put in its place
+    """Read what :func:`write_json` wrote, even if that was interrupted; None if there is nothing yet."""
+    for written in (name, name + _NEW, name):  # once more: the new one may just have replaced it
         found = storage.read(written)
         with suppress(ValueError):
             if found is not None:
@@ -120,7 +121,7 @@ def write_json(storage: Storage, name: str, value: dict[str, Any]) -> None:
     if storage.read(name) is None and read_json(storage, name) is not None:
         storage.replace(
             name, name + _NEW
-        )  # whoever was interrupted left the only copy there: keep it while writing
+        )  # an interrupted writer left the only copy there: keep it while writing
     storage.write(name + _NEW, json.dumps(value).encode())
     storage.keep(name + _NEW)
     storage.replace(name, name + _NEW)
@@ -128,7 +129,7 @@ def write_json(storage: Storage, name: str, value: dict[str, Any]) -> None:
 
 
 class LocalStorage:
-    """A folder of this computer."""
+    """A folder on this computer."""
 
     def __init__(self, place: str) -> None:
         self._uri = file_uri(place)
@@ -198,7 +199,7 @@ class HadoopStorage:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Say what Java says, in one line: which file system is missing, or who is refused."""
+        """Report errors of Java in one line: which file system is missing, or who is refused."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
         try:
@@ -263,11 +264,11 @@ class HadoopStorage:
             self._system.delete(self._path(name), True)
 
     def keep(self, name: str) -> None:
-        """File systems of clusters and object stores answer for a file when it is closed."""
+        """Do nothing: file systems of clusters and object stores guarantee a file when it is closed."""
 
 
 class _Parts(io.RawIOBase):
-    """A file of Hadoop's, of which somebody wants some parts: its end, mostly."""
+    """A file of Hadoop's that is read in parts, mostly at its end."""
 
     def __init__(self, java: Any, stream: Any, size: int) -> None:
         self._java, self._stream, self._size, self._at = java, stream, size, 0

@@ -1,14 +1,12 @@
-"""Store files into tables: the messages in the data directories of queue managers that do not run.
+"""Decode store files into tables: the messages in the data directories of queue managers that do not run.
 
-How it works
-------------
-A segment of a store is read by one task, without the others. What stands in them decides together what a message is:
-the record of the message, the outcome of its transaction, and records that move or remove it. So two tables are read,
-of messages and of what all records say (:func:`msmq.manager.ledger.ledger.statement_of`), which is little and comes
-from the indexes of the segments, and Spark joins them. A message that was removed is shown for as long as its record is
-there, which may be long.
+How it works ------------ Each segment of a store is read by one task, independently. But several segments together
+decide the state of a message: its own record, the outcome of its transaction, and records that move or remove it. So
+two tables are read and joined by Spark: one of messages, and one of what all records say
+(:func:`msmq.manager.ledger.ledger.statement_of`), which is small and comes from the indexes of the segments. A message
+that was removed is shown for as long as its record is there, which may be long.
 
-The queue manager must not run: a copy of its directory does as well.
+The queue manager must not run; a copy of its directory may be read instead.
 """
 
 from __future__ import annotations
@@ -90,7 +88,7 @@ _Found = tuple[int, int, bytes, int, int]
 
 
 def is_store(path: str | Path) -> bool:
-    """Whether a path is a store, or the data directory of a queue manager, which has one."""
+    """True if a path is a store, or the data directory of a queue manager, which contains one."""
     return (_store_of(path) / FORMAT_FILE).is_file()
 
 
@@ -102,9 +100,10 @@ def _store_of(path: str | Path) -> Path:
 def decode_stores(
     spark: SparkSession, directories: Sequence[str | Path], *, body: str = "bytes"
 ) -> DataFrame:
-    """A table with a row for each message of the stores: ``store`` and ``file`` it is in, ``state``, and the columns of
-    the source; and a row with ``error`` for each piece that could not be read. ``state`` is ``standing``, ``removed``,
-    ``open`` for a message of a transaction without an outcome, or ``aborted``. Express messages are in no store.
+    """Return a table with a row for each message of the stores: the ``store`` and ``file`` it is in, its ``state``, and
+    the columns of the source; and a row with ``error`` for each piece that could not be read. ``state`` is
+    ``standing``, ``removed``, ``open`` for a message of a transaction without an outcome, or ``aborted``. Express
+    messages are in no store.
 
     Raises:
         StoreError: a directory is no store, or its queue manager runs.
@@ -141,7 +140,7 @@ def decode_stores(
 
 
 def _effective(changes: DataFrame) -> DataFrame:
-    """The changes that hold: those outside of transactions, and those of committed ones."""
+    """Return the changes that are in effect: those outside of transactions, and those of committed ones."""
     return changes.where(f"transaction IS NULL OR outcome = {_COMMITTED}")
 
 
@@ -156,7 +155,7 @@ def _state() -> Column:
 
 
 def _names(spark: SparkSession, marks: DataFrame) -> DataFrame:
-    """What the queues are called, those too that were deleted."""
+    """Return the names of the queues, including deleted ones."""
     from pyspark.sql import functions as f
 
     named = marks.where("name IS NOT NULL").groupBy("store", "queue_number")
@@ -178,7 +177,7 @@ def _read_messages(
 
 
 def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch]:
-    """The messages of one segment, without Spark."""
+    """Read the messages of one segment, without Spark."""
     places: list[tuple[Any, ...]] = []
     messages: list[_Found] = []
     size = 0
@@ -216,7 +215,7 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
 
 
 def _rows(places: Sequence[tuple[Any, ...]], messages: Sequence[_Found], table: Table) -> pa.RecordBatch:
-    """Rows with their messages, or all without."""
+    """Make rows with their messages, or all without."""
     nothing = [pa.nulls(len(places), field.type) for field in table.arrow] if not messages else []
     ids, arrived, packets, levels, dead = zip(*messages, strict=True) if messages else ((),) * 5
     right = nothing or table.rows(Messages("", ids, arrived, packets, levels, dead)).columns
@@ -238,7 +237,7 @@ def _read_marks(
 
 
 def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
-    """What one segment says about messages and queues, without Spark."""
+    """Read what one segment says about messages and queues, without Spark."""
     rows: list[tuple[Any, ...]] = []
     for found in records(segment, frozenset(Kind), with_payload=WITH_PAYLOAD.__contains__):
         if isinstance(found, Record):
@@ -253,7 +252,7 @@ def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
 
 
 def _marks(said: Statement) -> Iterator[tuple[Any, ...]]:
-    """Lookup identifier, queue, transaction, outcome, name of the queue."""
+    """Yield lookup identifier, queue, transaction, outcome and name of the queue."""
     match said:
         case OutcomeHead():
             yield None, None, said.transaction, said.outcome, None
@@ -273,7 +272,8 @@ def _transaction(identifier: bytes) -> bytes | None:
 
 
 def _queue_names(key: str, value: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The queue of a record, its journal and its subqueues, with their numbers; none if the value is another one."""
+    """Yield the names and numbers of the queue in a record, of its journal and its subqueues; none if the value is
+    another one."""
     if not key.startswith("queue/"):
         return
     path = value["pathname"]

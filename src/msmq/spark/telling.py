@@ -1,7 +1,7 @@
-"""What goes wrong, told in one line to somebody who sees it at the end of a trace of Spark.
+"""Report errors in one line, for people who see them at the end of a trace of Spark.
 
-Spark shows the trace of what a data source raises, with those of its causes, and adds one of its own. So what Spark
-calls raises errors without causes and without the trace of how they came about, that say what to do about them.
+Spark shows the trace of what a data source raises, with those of its causes, and adds one of its own. So functions that
+Spark calls raise errors without causes and traces, which say what to do about them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class QueueManagerError(RuntimeError):
-    """The queue manager cannot be reached, or does not do what it is asked."""
+    """The queue manager cannot be reached, or refuses what it is asked."""
 
 
 class PlainError(Exception):
-    """Base of errors that say all in one line already."""
+    """Base class of errors that say everything in one line already."""
 
 
 _ELSEWHERE: Final = "Is it there that it listens? The option server says where to look."
@@ -35,7 +35,7 @@ _WHICH: Final = "The options queue, queues and queuePattern say which queues are
 
 @contextmanager
 def plainly(access: Access) -> Iterator[None]:
-    """Around everything that Spark calls."""
+    """A context for everything that Spark calls; it turns errors into plain ones."""
     try:
         yield
     except PlainError as error:
@@ -45,7 +45,7 @@ def plainly(access: Access) -> Iterator[None]:
 
 
 def told(error: Exception, access: Access) -> str:
-    """An error, and what to do about it."""
+    """Describe an error, and what to do about it."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ServerNotAvailableError | RemoteMachineNotAvailableError | OSError):
         return f"{text} {_ELSEWHERE}"

@@ -1,7 +1,7 @@
-"""What the supported versions of Spark have and have not.
+"""Differences between the supported versions of Spark.
 
-Spark 4.2 tells a source where a query is and how much it wants; before, the source finds that out by itself. Spark 4.1
-hands batches of Arrow to a sink that is streamed to; before, it gives rows.
+Since 4.2 Spark tells a source where a query is and how much it wants; before, the source finds that out by itself.
+Since 4.1 it passes Arrow batches to a streaming sink; before, it passed rows.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ _KINDS: Final = {
     "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }  # fmt: skip
-"""Of columns that are written; of others the values tell."""
+"""For columns that are written; for others the values decide."""
 
 
 def in_batches(writer: StreamArrowWriter, schema: StructType) -> DataSourceStreamWriter:
-    """A writer that Spark can use."""
+    """Return a writer that this Spark can use."""
     return writer if hasattr(datasource, "DataSourceStreamArrowWriter") else RowsInBatches(writer, schema)
 
 
 class RowsInBatches(DataSourceStreamWriter):
-    """Makes batches of the rows that Spark gives."""
+    """Makes batches of the rows that Spark passes."""
 
     def __init__(self, writer: StreamArrowWriter, schema: StructType) -> None:
         self._writer = writer

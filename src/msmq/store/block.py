@@ -1,7 +1,7 @@
-"""Many records, made in one go.
+"""Make many records in one go.
 
-What a batch has to hold for each of them is the same as for any other record (:mod:`msmq.store.layout`). They are made
-column by column, checksums included, and lie in one piece of the batch: a block.
+They have the same form as any other record (:mod:`msmq.store.layout`), but are made column by column, including their
+checksums, and form one piece of the batch: a block.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 def build_block(
     kind: int, seed: int, offsets: Sequence[int], fronts: bytes, tails: Sequence[bytes], sizes: Sequence[int]
 ) -> bytes:
-    """Records of a kind, one behind the other at ``offsets`` of a segment whose checksums start at ``seed``.
+    """Build records of one kind that follow each other at ``offsets`` of a segment whose checksums start at ``seed``.
 
-    ``fronts`` has, for each of them, the head and the beginning of the payload, equally long for all, and ``tails``
-    the rest of it; ``sizes`` are those of the whole payloads.
+    ``fronts`` holds, for each record, the head and the beginning of the payload, with the same length for all;
+    ``tails`` holds the rest. ``sizes`` are those of the whole payloads.
     """
     width = len(fronts) // len(tails)
     leads = array("I", bytes(LEAD.size * len(tails)))
@@ -58,7 +58,7 @@ def build_block(
 
 
 def block_rows(kind: int, fronts: bytes, sizes: Sequence[int], addresses: Sequence[int]) -> bytes:
-    """The rows of the index for the records of a block: ``sizes`` are those of their payloads."""
+    """Build the index rows for the records of a block; ``sizes`` are those of their payloads."""
     count = len(sizes)
     words, step = array("I", fronts), len(fronts) // (count * _WORD)
     halves_of = array("Q", addresses)

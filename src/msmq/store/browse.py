@@ -1,9 +1,9 @@
-"""Reading the segments of a store that nobody has open, one by one and each without the others: for programs that
-divide a store among many workers. Nothing is changed.
+"""Read the segments of a store that nobody has open, each without the others: for programs that divide a store among
+many workers. Nothing is changed.
 
-:func:`segments` looks at the directory once and says of each segment what is needed to read it alone. A worker then
-reads the index of a sealed segment, or all of an unsealed one, and fetches only the payloads that are wanted; it holds
-one segment's index and one payload at a time.
+:func:`segments` looks at the directory once and collects what is needed to read each segment alone. A worker then reads
+the index of a sealed segment, or all of an unsealed one, and fetches only the payloads that are wanted; it holds one
+segment's index and one payload at a time.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from msmq.store.scan import UNKNOWN, Damage, index_rows, scan
 
 
 class SegmentFile(NamedTuple):
-    """One segment, and what the others tell about it."""
+    """One segment, with what its neighbours tell about it."""
 
     directory: str
     store_id: bytes
     number: int
     following: int | None
-    """The sequence number of the first batch behind it, as :func:`msmq.store.scan.scan` wants it."""
+    """The sequence number of the first batch after it, as :func:`msmq.store.scan.scan` needs it."""
     size: int
 
     @property
@@ -47,7 +47,7 @@ class SegmentFile(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record, its checksum checked. ``payload`` is None when it was not asked for."""
+    """A record whose checksum was verified. ``payload`` is None if it was not asked for."""
 
     kind: int
     head: bytes
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 
 def segments(directory: str | Path) -> list[SegmentFile]:
-    """The segments of a store, oldest first.
+    """List the segments of a store, oldest first.
 
     Raises:
         NotAStoreError: it is none.
@@ -79,8 +79,8 @@ def segments(directory: str | Path) -> list[SegmentFile]:
 def records(
     segment: SegmentFile, kinds: Collection[int], *, with_payload: Callable[[int], bool] = lambda kind: True
 ) -> Iterator[Record | Damage]:
-    """The records of some kinds, in their order, and what is damaged. ``with_payload`` tells of a kind whether its
-    payloads are wanted; only those are read and checked, where the segment has a sound index."""
+    """Yield the records of some kinds in order, and the damage. ``with_payload`` tells for a kind whether its payloads
+    are wanted; if the segment has a sound index, only those are read and verified."""
     with segment.path.open("rb", buffering=1 << 20) as file:
         trailer = _trailer(file, segment)
         rows: bytes | None = None

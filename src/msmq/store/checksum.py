@@ -1,7 +1,7 @@
-"""The checksum of everything the store writes: CRC-32 as zlib has it, by whichever library is quickest here.
+"""The checksum of everything that the store writes: zlib's CRC-32, computed by the fastest library that is installed.
 
-zlib-ng gives the same numbers in an eighth of the time for large bodies, and in a quarter for small messages. Where
-there is no build of it, Python's own zlib does the same work.
+zlib-ng computes the same numbers in an eighth of the time for large bodies, and in a quarter for small messages. Where
+there is no build of it, Python's own zlib is used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Giving space back while the store is in use.
+"""Give space back while the store is in use.
 
-Segments go oldest first, so a single live record in the oldest one holds everything behind it. When more than
-a certain share of the closed segments is dead, the live records of the oldest are copied to the end of the
-log, a little at a time, and the segment is deleted when the copies are durable. A cleaned segment costs at
-most as many bytes to write as the log had dead ones, so the work stays in proportion to what is deleted.
+Segments are deleted oldest first, so a single live record in the oldest one keeps all later ones. When more than a
+certain share of the closed segments is dead, the live records of the oldest are copied to the end of the log, a little
+at a time, and the segment is deleted when the copies are durable. A cleaned segment costs at most as many bytes to
+write as the log had dead ones, so the work stays in proportion to what is deleted.
 
 A copy is an ordinary record. Until its old segment is deleted a crash may leave both, the copy later in the
 log.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from msmq.store.store import Store
 
 _ROW: Final = Struct(f"<BBH{HEAD_SIZE}sQI")
-"""A row of the index with the attributes, which only the store looks at."""
+"""A row of the index with the attributes, which are the store's own."""
 _LOOK_COST_BYTES: Final = 64
 _FREED_PER_STEP: Final = 2
 _MANY_SEGMENTS: Final = 16
@@ -39,27 +39,27 @@ _Row = tuple[int, int, int, bytes, int, int]
 
 
 class Owner(Protocol):
-    """Knows which records still matter. The store asks it while it cleans."""
+    """Knows which records still matter. The store asks it during cleaning."""
 
     def is_live(self, kind: int, head: bytes, address: int) -> bool:
-        """Whether the record at ``address`` has not been released."""
+        """True if the record at ``address`` has not been released."""
 
     def current_head(self, kind: int, head: bytes, address: int) -> bytes:
-        """The head for the copy: what was said about the record by later ones, now that they may go before
-        it."""
+        """Return the head for the copy. It must contain what later records said about this one, because these may be
+        deleted before it."""
 
     def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
-        """The record is now at ``new``; ``head`` is the one it had. ``old`` is released already.
+        """Called when the record has moved to ``new``; ``head`` is the one it had. ``old`` is released already.
 
         Records appended in here are kept or lost together with the copy.
         """
 
     def lost(self, kind: int, head: bytes, address: int, error: DamagedRecordError) -> None:
-        """The record is live but damaged, could not be copied, and is released."""
+        """Called when a live record is damaged and could not be copied; it is released already."""
 
 
 class Cleaner:
-    """Where cleaning stands."""
+    """The state of cleaning."""
 
     def __init__(self, store: Store, space: Space, store_id: bytes) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class Cleaner:
         self._seen_appended = -1
 
     def everything(self) -> None:
-        """Clean all segments there are, however live they are."""
+        """Plan to clean all present segments, however much in them is live."""
         active = self._space.active
         if active is not None and active.end:
             self._store.start_segment(active.size)
@@ -81,12 +81,14 @@ class Cleaner:
 
     @property
     def ahead_bytes(self) -> int:
-        """What :meth:`everything` wants cleaned and is still there."""
+        """The bytes that :meth:`everything` still has to clean."""
         segments = self._space.segments.values()
         return sum(segment.end for segment in segments if segment.number <= self._clean_up_to)
 
     def step(self, owner: Owner, budget_bytes: int) -> bool:
-        """Some cleaning; whether there is more to do. StoreFullError says that there is no room for copies."""
+        """Do some cleaning. Returns whether there is more to do; raises StoreFullError if there is no room for
+        copies.
+        """
         freed = self._store.free_segments(_FREED_PER_STEP)
         if self._victim is None or self._victim.number not in self._space.segments:
             self._victim = None
@@ -94,7 +96,7 @@ class Cleaner:
             if oldest is None or not oldest.closed:
                 return freed or self._shrink_when_idle()
             if not oldest.live_records:
-                return True  # it goes when the records that emptied it are durable
+                return True  # it is deleted when the records that emptied it are durable
             if not self._wanted(oldest):
                 return freed or self._shrink_when_idle()
             self._victim = oldest
@@ -190,8 +192,7 @@ class Cleaner:
         owner.relocated(kind, head, address, new)
 
     def _shrink_when_idle(self) -> bool:
-        """Large files that were made for a busier time are exchanged for small ones, when nothing happened
-        since the last call."""
+        """Replace large files, made for a busier time, by small ones if nothing happened since the last call."""
         idle = self._store.idle and self._store.appended == self._seen_appended
         self._seen_appended = self._store.appended
         active = self._space.active
@@ -200,7 +201,7 @@ class Cleaner:
         fitting = self._space.fitting_size()
         spare = self._space.spare
         free = active.size - active.end + (spare.size if spare is not None else 0)
-        # Leaving a segment gives back what it has not filled, whatever is live in it.
+        # Leaving a segment gives its unused space back, whatever is live in it.
         if free > 4 * fitting:
             with suppress(StoreFullError):
                 self._store.start_segment(fitting)

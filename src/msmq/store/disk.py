@@ -1,5 +1,6 @@
-"""The few things the store asks of a disk, and the real one. :mod:`msmq.testing.disk` has one that loses
-power."""
+"""The operations that the store needs of a disk, and the real disk. :mod:`msmq.testing.disk` has one that loses
+power.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from msmq.store import system
 from msmq.store.errors import StoreError, StoreLockedError
 
 _QUICK_S: Final = 0.001
-"""A thread that syncs instead may have to wait longer than this until it gets the interpreter."""
+"""Syncing in a thread instead may take longer than this, because the thread has to wait for the interpreter."""
 _SAMPLES: Final = 9
 _MOST_PIECES: Final = 1024
 """What systems take in one call."""
@@ -26,13 +27,12 @@ _BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 
 class DiskFile(Protocol):
-    """An open file. Failures are OSErrors. Nothing written is durable before :meth:`fdatasync` has
-    returned."""
+    """An open file. Failures are OSErrors. Nothing is durable before :meth:`fdatasync` has returned."""
 
     def size(self) -> int: ...
 
     def pread(self, length: int, offset: int) -> bytes:
-        """At most ``length`` bytes; fewer only at the end of the file."""
+        """Read up to ``length`` bytes; fewer only at the end of the file."""
 
     def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of ``data``."""
@@ -44,7 +44,7 @@ class DiskFile(Protocol):
         """Make the content and the size durable."""
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long with zeros, so that writing there needs no more space."""
+        """Extend the file with zeros to at least this size, so that writing there needs no more space."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -52,15 +52,15 @@ class DiskFile(Protocol):
 
 
 class Disk(Protocol):
-    """A directory. What happens to its names is durable after :meth:`sync_directory` only."""
+    """A directory. Changes of its names are durable only after :meth:`sync_directory`."""
 
     @property
     def where(self) -> str:
-        """What to call it in messages."""
+        """The name of the disk for messages."""
 
     @property
     def is_quick(self) -> bool:
-        """True if a sync takes so little time that nobody minds waiting for it."""
+        """True if a sync takes so little time that the caller may simply wait for it."""
 
     def names(self) -> list[str]: ...
 
@@ -85,7 +85,7 @@ class Disk(Protocol):
 
 
 Answered: TypeAlias = Callable[[StoreError | None], None]
-"""Hears what became of something that was sent: nothing went wrong if it is called with None."""
+"""Called with the outcome of something that was sent: None, or the error."""
 
 
 class FarDisk(Disk, Protocol):
@@ -93,20 +93,21 @@ class FarDisk(Disk, Protocol):
 
     @property
     def ahead_bytes(self) -> int:
-        """What must have gathered to be worth sending before the last is answered: less had better go with more."""
+        """How much must have gathered to be worth sending before the last answer; with less, waiting for more is
+        better."""
 
     def send(self, answered: Answered) -> None:
-        """Begin to make durable what was written so far. ``answered`` is called, by the loop that runs now and in the
-        order of these calls, with None when it will survive.
+        """Begin to make durable what was written so far. ``answered`` is called with None when that is done, by the
+        event loop that runs now and in the order of these calls.
 
-        StoreFullError says that there is no room for it; then everything that was sent behind it is refused as well,
-        and all of it goes again with the next call after the last of these answers. Any other error is final.
+        If it is called with StoreFullError there is no room; everything that was sent afterwards is refused as well,
+        and all of it is sent again with the next call after the last of these answers. Any other error is final.
         """
 
 
 class Pace:
-    """How long the last syncs of a disk took. One that was slow says little: the process may have had to wait for a
-    processor. So it is the middle one that counts. Until it is known, a disk is taken for a quick one."""
+    """Measures how long the last syncs of a disk took. A single slow one means little, as the process may have waited
+    for a processor, so the median counts. Until it is known, a disk is taken to be quick."""
 
     def __init__(self) -> None:
         self._taken_s: deque[float] = deque([0.0] * _SAMPLES, _SAMPLES)
@@ -163,7 +164,7 @@ class RealFile:
         data = system.read_at(self._fd, length, offset)
         if len(data) == length or not data:
             return data
-        # One call gives at most 2 GiB, and a signal may cut it short.
+        # One call returns at most 2 GiB, and a signal may cut it short.
         return data + self.pread(length - len(data), offset + len(data))
 
     def pwrite(self, data: bytes, offset: int) -> None:
@@ -201,7 +202,7 @@ class RealFile:
 
 
 class RealDisk:
-    """A directory of the operating system; with ``create`` it is made when it does not exist."""
+    """A directory of the operating system; with ``create`` it is created if it does not exist."""
 
     def __init__(self, path: str | Path, *, create: bool = True) -> None:
         self.path = Path(path)
@@ -248,8 +249,8 @@ class RealDisk:
             owner = system.read_at(fd, 32, 0).strip()
             os.close(fd)
             raise StoreLockedError(self.where, int(owner) if owner.isdigit() else None) from error
-        # The file stays when the lock is given back: unlinking it would let two processes lock two files.
-        # The text has a fixed width and replaces the old one, which works on a full disk too.
+        # The file stays when the lock is released: unlinking it would let two processes lock two files. The text has a
+        # fixed width and replaces the old one, which works on a full disk too.
         system.write_at(fd, f"{os.getpid():<10}\n".encode(), 0)
         self._lock_fd = fd
 

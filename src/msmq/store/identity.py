@@ -1,4 +1,4 @@
-"""The FORMAT file: that a directory is a store, and which one."""
+"""The FORMAT file, which marks a directory as a store and identifies it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msmq.store.layout import FORMAT_FILE, format_text, parse_format, segment_nu
 
 
 def read_store_id(disk: Disk) -> bytes | None:
-    """The identifier of the store on ``disk``, or None when there is none yet."""
+    """Return the identifier of the store on ``disk``, or None if there is no store yet."""
     names = disk.names()
     if FORMAT_FILE in names:
         file = disk.open(FORMAT_FILE)

@@ -1,5 +1,4 @@
-"""Looking at a store without opening it for work: what is in it, and whether all of it is sound. Nothing
-is changed."""
+"""Inspect a store without opening it for work: what is in it, and whether all of it is sound. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class SegmentInfo:
     """Bytes in use; the rest of the file is index or preallocated."""
     standing_records: int
     standing_bytes: int
-    """What was not written as passing. How much of it is still live, only its owner knows."""
+    """Records that were not written as passing. Only the owner of the store knows which of them are still live."""
 
     @property
     def batches(self) -> int:
@@ -47,7 +46,7 @@ class SegmentInfo:
 
 @dataclass(slots=True)
 class Inspection:
-    """What was found, segments oldest first."""
+    """The results of an inspection, with the oldest segment first."""
 
     where: str
     store_id: bytes
@@ -58,17 +57,17 @@ class Inspection:
 
     @property
     def last_sequence(self) -> int:
-        """The number of the last batch, 0 when there is none."""
+        """The number of the last batch; 0 if there is none."""
         return max((segment.next_sequence or 1 for segment in self.segments), default=1) - 1
 
 
 def inspect(
     disk: Disk, *, thorough: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Inspection:
-    """Look at all segments; ``thorough`` reads every byte and checks every checksum.
+    """Inspect all segments; with ``thorough`` every byte is read and every checksum verified.
 
-    ``progress`` hears how many of all bytes are done. The store is locked meanwhile, so no process may use
-    it.
+    ``progress`` is called with the bytes done and the bytes in total. The store is locked meanwhile, so no other
+    process may use it.
     """
     store_id = read_store_id(disk)
     if store_id is None:

@@ -6,16 +6,16 @@ A store is a directory of these files::
     FORMAT        version and identifier of the store
     00000001.log  segments, oldest first; numbers rise and are never used twice
 
-A segment is preallocated with zeros and only ever appended to. It is a row of batches, and once it is sealed
-an index stands behind them and the file ends there::
+A segment is preallocated with zeros and only ever appended to. It holds one batch after another; once it is sealed, an
+index follows them and the file ends there::
 
     batch   header of 48 bytes, then records; what one commit wrote, there whole or not at all
     record  size u32 | crc u32 | kind u8 | flags u8 | attributes u16 | head 40 bytes | payload | padding to 8
     index   marker of 8 bytes, then a row of 56 bytes for each record, then a trailer
 
-:func:`segment_seed` says what the checksum of a record covers. It depends on the store's identifier and on the
-place of the record, so neither bytes that a stranger put into a message, nor a record that the disk put in the
-wrong place, can pass for a record. For the same reason a batch header names the store and its own address.
+:func:`segment_seed` says what the checksum of a record covers. It depends on the store's identifier and on the place of
+the record, so neither bytes that a stranger put into a message, nor a record that the disk wrote to the wrong place,
+can pass for a valid one. For the same reason a batch header names the store and its own address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOCK_FILE: Final = "LOCK"
 
 ID_SIZE: Final = 16
 HEAD_SIZE: Final = 40
-"""Size of the part of a record that recovery hands over without reading the payload."""
+"""Size of the part of a record that recovery returns without reading the payload."""
 SECTOR_SIZE: Final = 512
 """What a disk writes whole or not at all. Larger sectors are multiples of it."""
 OFFSET_BITS: Final = 32
@@ -53,13 +53,13 @@ def segment_name(number: int) -> str:
 
 
 def segment_number(name: str) -> int | None:
-    """The number of a segment file, or None when ``name`` is no segment."""
+    """Return the number of a segment file, or None if ``name`` is not one."""
     match = _SEGMENT_NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def place(address: int) -> tuple[int, int]:
-    """Segment number and offset of an address."""
+    """Return the segment number and the offset of an address."""
     return address >> OFFSET_BITS, address & OFFSET_MASK
 
 
@@ -69,7 +69,7 @@ RECORD: Final = Struct(f"<IIBBH{HEAD_SIZE}s")
 """Size of the payload, checksum, kind, flags, attributes, head."""
 RECORD_SIZE: Final = RECORD.size
 LEAD: Final = Struct("<III")
-"""The front of a record up to its head, with kind, flags and attributes as one number: the marks."""
+"""The beginning of a record up to its head, with kind, flags and attributes as one number: the marks."""
 PASSING: Final = 0x0001
 """Attribute of a record that matters only until everything before it is gone."""
 LARGEST_PAYLOAD: Final = 0xFFFF0000
@@ -78,25 +78,25 @@ LARGE: Final = 1 << 16
 
 
 Entry: TypeAlias = tuple[int, int, bytes, int, int]
-"""What recovery tells about a record: kind, flags, head, address, size of the payload. A plain tuple, because
+"""What recovery returns for a record: kind, flags, head, address, size of the payload. It is a plain tuple, because
 making named ones takes three times as long, and there may be millions."""
 
 
 def footprint(payload_size: int) -> int:
-    """The bytes that a record with such a payload takes."""
+    """Return the bytes that a record with such a payload takes."""
     return payload_size + RECORD_SIZE + 7 & ~7
 
 
 def footprints(payload_sizes: Sequence[int]) -> int:
-    """The bytes that records with such payloads take together."""
+    """Return the bytes that records with such payloads take together."""
     sizes = Counter(payload_sizes)  # messages of one sender often have the same size
     return sum(count * footprint(size) for size, count in sizes.items())
 
 
 @lru_cache(maxsize=64)
 def segment_seed(store_id: bytes, number: int) -> int:
-    """Where the checksums of a segment start. A record's offset and marks are added with exclusive or, and the
-    checksum is that of its head and payload."""
+    """Return the start value for the checksums of a segment. For each record its offset and marks are added with
+    exclusive or; the checksum covers its head and payload."""
     return crc32(number.to_bytes(4, "little"), crc32(store_id))
 
 
@@ -112,11 +112,11 @@ _TAG_SIZE: Final = 8
 
 
 class BatchHeader(NamedTuple):
-    """In front of each batch. Sequence numbers rise by one from batch to batch through the whole log.
+    """The header of a batch. Sequence numbers rise by one from batch to batch through the whole log.
 
-    A batch that is ``continued`` is the first part of a commit that the end of a segment divided; it counts
-    only together with the next batch. ``zero_sectors`` tells a body of zeros from one that was never written;
-    it is 0 in batches of older programs.
+    A ``continued`` batch is the first part of a commit that was divided at the end of a segment; it is valid only
+    together with the next batch. ``zero_sectors`` distinguishes a body of zeros from one that was never written; it is
+    0 in batches of older programs.
     """
 
     length: int
@@ -135,7 +135,7 @@ def pack_batch_header(store_id: bytes, header: BatchHeader) -> bytes:
 
 
 def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> BatchHeader | None:
-    """The batch header at ``offset`` of a segment's bytes, or None when none stands there."""
+    """Return the batch header at ``offset`` of a segment's bytes, or None if there is none."""
     end = offset + BATCH_HEADER_SIZE
     if end > len(data):
         return None
@@ -188,7 +188,7 @@ def zero_sectors(pieces: Iterable[bytes | memoryview], start: int) -> list[int]:
 
 INDEX_MARKER: Final = b"MQindex\x01"
 ROW: Final = Struct(f"<BB2x{HEAD_SIZE}sQI")
-"""A row of the index: a record from its kind to its head, then address and payload size, as an Entry."""
+"""A row of the index: a record from its kind to its head, then its address and payload size, as in an Entry."""
 _ROW_PIECES: Final = f"{RECORD_SIZE - 8}sQI"
 _ROWS_AT_ONCE: Final = 64
 
@@ -225,7 +225,7 @@ class Trailer(NamedTuple):
     next_sequence: int
     standing_bytes: int
     standing_records: int
-    """Records that are not passing, as they were written; which of them are still live is not on disk."""
+    """Records that were not written as passing; which of them are still live is not on disk."""
     index_crc: int
 
     @property
@@ -239,7 +239,7 @@ def pack_trailer(store_id: bytes, trailer: Trailer) -> bytes:
 
 
 def parse_trailer(data: bytes, store_id: bytes, number: int, file_size: int) -> Trailer | None:
-    """The trailer in the last bytes of a file, or None when they are something else."""
+    """Parse the trailer in the last bytes of a file; None if they are something else."""
     if len(data) != TRAILER_SIZE:
         return None
     magic, tag, *fields, _, crc = _TRAILER.unpack(data)
@@ -262,7 +262,7 @@ def format_text(store_id: bytes) -> bytes:
 
 
 def parse_format(data: bytes, where: str) -> bytes:
-    """The store's identifier. The version is looked at first: a newer format may have other lines below
+    """Return the store's identifier. The version is checked first, because a newer format may have other lines after
     it."""
     start = re.match(rb"msmq store\nformat (\d{1,9})\n", data)
     if not start:

@@ -1,4 +1,4 @@
-"""Reading payloads back: from memory while a record waits to be written, from its segment afterwards."""
+"""Read payloads back: from memory while a record waits to be written, from its segment afterwards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recent:
 
 
 class Reader:
-    """``chunks`` are those whose records are not on disk yet, the oldest first."""
+    """Reads payloads. ``chunks`` returns those whose records are not on disk yet, the oldest first."""
 
     def __init__(self, space: Space, store_id: bytes, chunks: Callable[[], Sequence[Chunk]]) -> None:
         self.recent = Recent()
@@ -63,7 +63,7 @@ class Reader:
         return None
 
     def _block(self, address: int) -> tuple[int, bytes] | None:
-        """The block in which a record lies that is not on disk yet, and the address where it begins."""
+        """Return the block that holds a record which is not on disk yet, and the address where the block begins."""
         for chunk in self._chunks():
             found = chunk.block(address)
             if found is not None:
@@ -71,7 +71,7 @@ class Reader:
         return None
 
     def _frontier(self) -> int:
-        """No record before this address waits to be written."""
+        """Return the address before which all records are on disk."""
         chunk = self._chunks()[0]
         return chunk.segment.base | chunk.start
 
@@ -133,7 +133,7 @@ class Reader:
                     window = self._space.reader(segment).pread(window_end - address, offset)
                     view = memoryview(window)
                     seed = segment_seed(self._store_id, number)
-            # As _payload does it, but all in a row: head and payload are neighbours and have one checksum.
+            # The same as in _payload, but inline: head and payload are adjacent and have one checksum.
             start, stop = address - window_start, end - window_start
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
@@ -174,8 +174,8 @@ class Reader:
         return front[RECORD_SIZE:], rest
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
-        """What lies from one record to the end of another, as it is on the disk: neither cut nor checked. None when it
-        is not all there, or lies too far apart."""
+        """Return the bytes from one record to the end of another as they are on disk, neither divided nor verified.
+        None if they are not all there or too far apart."""
         number, offset = place(first)
         last_number, last_offset = place(last)
         end = last_offset + RECORD_SIZE + last_size
@@ -184,13 +184,13 @@ class Reader:
         return self._space.reader(self._space.segments[number]).pread(end - offset, offset)
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
-        """How far to read so that the records which follow directly come along."""
+        """Return how far to read so that records which follow closely are read too."""
         start, size = records[index]
         end = start + RECORD_SIZE + abs(size)
         limit = min(start + _READ_AHEAD, frontier)
         last, last_size = records[-1]
         last_end = last + RECORD_SIZE + abs(last_size)
-        # A window is a guess: what does not lie in it gets another one. Usually they all stand side by side.
+        # A window is a guess: a record that is not in it gets another. Usually they are all adjacent.
         if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
             return last_end
         for position in range(index + 1, len(records)):
@@ -201,7 +201,7 @@ class Reader:
         return end
 
     def payload_size(self, address: int) -> int:
-        """The size a record claims, unchecked, but never more than there is."""
+        """Return the size that a record claims, unverified, but never more than there is."""
         waiting = self._waiting(address)
         if waiting is not None:
             return sum(map(len, waiting))
@@ -213,7 +213,7 @@ class Reader:
         return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))
 
     def _payload(self, data: bytes, start: int, address: int, payload_size: int, seed: int) -> bytes:
-        """The payload of the record that begins at ``start``, if it is sound."""
+        """Return the payload of the record that begins at ``start``, if it is sound."""
         body = start + RECORD_SIZE
         if len(data) < body + payload_size:
             raise self._damaged(address, _ENDS)

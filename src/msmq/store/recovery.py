@@ -1,12 +1,11 @@
-"""Finding everything again after a restart, clean or not.
+"""Recover the state of the log after a restart, clean or not.
 
-Sealed segments are read by their index; the bodies of their records are not touched. The others, normally the
-one that was active when the process ended, are scanned (see :mod:`msmq.store.scan`) and sealed, so that
-nothing is ever appended behind a torn tail and no address is ever used twice. Files in which nothing valid
-stands are deleted.
+Sealed segments are read by their index; the bodies of their records are not touched. The others, normally only the one
+that was active when the process ended, are scanned (see :mod:`msmq.store.scan`) and sealed, so that nothing is ever
+appended behind a torn tail and no address is used twice. Files without anything valid are deleted.
 
-A process that was killed leaves batches in the page cache which nobody synced. They are read like any others,
-so they are synced here before anyone builds on them.
+A killed process leaves batches in the page cache that were never synced. They are read like any others, so they are
+synced here before anything relies on them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from msmq.store.space import NO_SPACE_ERRORS, Space
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What recovery found."""
+    """The results of recovery."""
 
     segments: int = 0
     scanned: int = 0
@@ -45,10 +44,10 @@ class Recovery:
         self._scans: dict[int, Scan] = {}
         self.report = RecoveryReport()
         self.next_sequence = 0
-        """The number of the next batch; 0 as long as no batch was seen."""
+        """The number of the next batch; 0 until a batch was seen."""
 
     def run(self) -> Iterator[bytes]:
-        """Bring all segments into the space; gives the index rows of one after the other."""
+        """Bring all segments into the space. Yields their index rows one segment after another."""
         self._look_backwards()
         last = max((*self._trailers, *(n for n, found in self._scans.items() if found.batches)), default=0)
         for number in self._numbers:
@@ -63,8 +62,9 @@ class Recovery:
         self.next_sequence = self.next_sequence or 1
 
     def _look_backwards(self) -> None:
-        """Whether a batch is torn or damaged depends on what follows it, so the newest segment comes
-        first."""
+        """Read trailers or scan, the newest segment first: what follows a batch decides whether it is torn or
+        damaged.
+        """
         following: int | None = None
         for number in reversed(self._numbers):
             trailer = self._trailer(number)
@@ -84,7 +84,7 @@ class Recovery:
         return scan(file.pread(file.size() if size is None else size, 0), self._store_id, number, following)
 
     def _drop(self, number: int) -> None:
-        """A spare, or a segment of which nothing but a torn beginning was written."""
+        """Delete a spare, or a segment of which only a torn beginning was written."""
         torn = self._scans.pop(number).torn
         if torn is not None:
             self.report.torn.append(torn)
@@ -96,7 +96,7 @@ class Recovery:
         file = self._space.reader(Segment(trailer.number, 0))
         rows = read_index(file, trailer)
         if rows is None:
-            # The trailer proves that all batches were durable, so what is wrong in them is damage.
+            # The trailer proves that all batches were durable, so anything wrong in them is damage.
             return self._by_scan(self._scan(trailer.number, trailer.next_sequence, trailer.data_end))
         segment = Segment(
             trailer.number,
@@ -137,11 +137,11 @@ class Recovery:
         if found.torn is not None:
             file.truncate(found.data_end)
             segment.size = found.data_end
-        # After a failed sync the page cache may show a batch that never reached the disk, and no later sync
-        # would write it. Only the last batch can be such a one.
+        # After a failed sync the page cache may show a batch that never reached the disk, and that no later sync would
+        # write. Only the last batch can be of this kind.
         file.pwrite(file.pread(found.data_end - found.last_batch, found.last_batch), found.last_batch)
         file.fdatasync()
-        # A damaged segment is left as it is, for whoever wants to look at it.
+        # A damaged segment is left as it is, so that it can be examined.
         if not found.damaged:
             try:
                 segment.seal(self._store_id)
@@ -160,7 +160,7 @@ class Recovery:
         report.batches += batches
         report.records += records
         report.bytes += segment.end
-        if not segment.first_sequence:  # no header could be read: how many batches it were is unknown
+        if not segment.first_sequence:  # no header could be read: the number of batches is unknown
             self.next_sequence += 1 if self.next_sequence else 0
             return
         if self.next_sequence and segment.first_sequence > self.next_sequence:

@@ -1,4 +1,4 @@
-"""Reading a segment as a whole: what is in it, what was torn off, what is damaged.
+"""Read a whole segment: what is in it, what was torn off, what is damaged.
 
 How the end of the log is told from damage
 ------------------------------------------
@@ -6,11 +6,11 @@ A batch is written in one piece and synced before anything later is written. So 
 a batch, here or in a later segment, the batch was durable, and what is wrong with it now is damage: it costs
 the records that fail their checksums and no others. Sequence numbers tell whether something valid follows.
 
-Only the last batch of the log can be incomplete because the power went. Segments are new files full of zeros,
-so of a torn batch each sector is either written or still zero. When the last batch has bad records and one of
-them lies on a sector that is still zero (or beyond the end of the file), the batch is a torn tail and is
-dropped whole. When all its sectors were written, it was flipped bits, and damage again. A message may consist
-of zeros itself; the header says how many sectors of the batch were zero when it was written.
+Only the last batch of the log can be incomplete because of a power failure. Segments are new files full of zeros, so of
+a torn batch each sector is either written or still zero. When the last batch has bad records and one of them lies on a
+sector that is still zero (or beyond the end of the file), the batch is a torn tail and is dropped whole. When all its
+sectors were written, bits have flipped, which is damage again. Messages may contain zeros themselves; so the header
+says how many sectors of the batch were zero when it was written.
 
 The same holds for a damaged batch header: its records are found by their own checksums.
 """
@@ -46,7 +46,7 @@ from msmq.store.layout import (
 _LEAD_SIZE: Final = LEAD.size
 _NOTHING: Final = bytes(8)
 UNKNOWN: Final = 1 << 64
-"""In place of a sequence number: batches follow, but none of their headers can be read."""
+"""Replaces a sequence number: batches follow, but none of their headers can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The beginning of a batch that was being written when the power went; nobody was told it was durable."""
+    """The beginning of a batch that was being written when the power failed; nobody was told that it was durable."""
 
     file: str
     offset: int
@@ -75,7 +75,7 @@ class TornTail:
 
 @dataclass(slots=True)
 class Scan:
-    """What a segment holds."""
+    """The content of a segment."""
 
     number: int
     rows: bytearray = field(default_factory=bytearray)
@@ -86,9 +86,9 @@ class Scan:
     batches: int = 0
     first_sequence: int | None = None
     next_sequence: int | None = None
-    """Both None as long as no batch header could be read."""
+    """Both are None as long as no batch header could be read."""
     last_batch: int = 0
-    """Where the last batch starts, and :attr:`data_end` where it ends."""
+    """Where the last batch starts; :attr:`data_end` is where it ends."""
     data_end: int = 0
     torn: TornTail | None = None
     damaged: list[Damage] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Scan:
 
 @dataclass(slots=True)
 class _Records:
-    """Good records of a region, and the stretches between them."""
+    """The good records of a region, and the bad stretches between them."""
 
     rows: bytearray = field(default_factory=bytearray)
     count: int = 0
@@ -110,7 +110,7 @@ class _Records:
 
 
 class _Reader:
-    """The bytes of one segment."""
+    """Reads the bytes of one segment."""
 
     def __init__(self, data: bytes, store_id: bytes, number: int) -> None:
         self.data = data
@@ -123,7 +123,7 @@ class _Reader:
         return batch_header_at(self.data, offset, self._store_id, self._number)
 
     def next_header(self, offset: int) -> BatchHeader | None:
-        """The first batch header at or behind ``offset``."""
+        """Return the first batch header at or after ``offset``."""
         while (offset := self.data.find(BATCH_MAGIC, offset)) >= 0:
             header = self.header_at(offset)
             if header is not None:
@@ -132,7 +132,7 @@ class _Reader:
         return None
 
     def record_end(self, offset: int, limit: int) -> int:
-        """Where the good record at ``offset`` ends, its padding included, or 0 when there is none."""
+        """Return where the good record at ``offset`` ends, with its padding; 0 if there is none."""
         if offset + RECORD_SIZE > limit:
             return 0
         size, crc, marks = LEAD.unpack_from(self.data, offset)
@@ -144,7 +144,7 @@ class _Reader:
         return offset + footprint(size)
 
     def records(self, start: int, end: int) -> _Records:
-        """All good records between two offsets. Behind a bad one the next is looked for, at every 8 bytes."""
+        """Find all good records between two offsets. After a bad one the next is searched at every 8 bytes."""
         found = _Records()
         offset = start
         while offset < end:
@@ -178,7 +178,7 @@ class _Reader:
         return end
 
     def was_written(self, offset: int, header: BatchHeader, bad: list[tuple[int, int]]) -> bool:
-        """Whether every sector of a batch was written: no more of them are zero than were then."""
+        """True if every sector of a batch was written: no more of them are zero now than then."""
         start, end = offset + BATCH_HEADER_SIZE, offset + header.length
         if end > len(self.data):
             return False
@@ -186,7 +186,7 @@ class _Reader:
         under_bad = sum(
             any(sector < stop and begin < sector + SECTOR_SIZE for begin, stop in bad) for sector in zeros
         )
-        # The others are as they were, by the checksums of their records.
+        # The other zero sectors are sound, by the checksums of their records.
         return under_bad <= max(0, header.zero_sectors - (len(zeros) - under_bad))
 
 
@@ -223,7 +223,7 @@ def scan(data: bytes, store_id: bytes, number: int, following: int | None) -> Sc
 def _take_batch(
     reader: _Reader, result: Scan, offset: int, header: BatchHeader, following: int | None
 ) -> bool:
-    """Add a batch to the result; False when it is the torn tail."""
+    """Add a batch to the result. Returns False if it is the torn tail."""
     end = offset + header.length
     found = reader.records(offset + BATCH_HEADER_SIZE, min(end, len(reader.data)))
     whole = found.count == header.record_count and not found.bad and end <= len(reader.data)
@@ -248,12 +248,12 @@ def _take_batch(
 
 
 def _judge_remainder(reader: _Reader, result: Scan, offset: int, following: int | None) -> None:
-    """What stands behind the last valid batch: free space, an index, a torn batch, or a damaged one."""
+    """Judge what follows the last valid batch: free space, an index, a torn batch, or a damaged one."""
     data = reader.data
     if data.startswith(INDEX_MARKER, offset) or _is_zero(data, offset, len(data)):
         return
     if following is not None:
-        # No batch is missing: these are the remains of an index that was never synced.
+        # No batch is missing: this is the rest of an index that was never synced.
         if result.next_sequence is not None and following <= result.next_sequence:
             return
         _salvage(reader, result, offset, len(data), "a batch header is damaged")
@@ -268,7 +268,7 @@ def _judge_remainder(reader: _Reader, result: Scan, offset: int, following: int 
 
 
 def _header_was_written(reader: _Reader, offset: int) -> bool:
-    """Whether none of the sectors under a header is still zero."""
+    """True if none of the sectors under a header is still zero."""
     data, end = reader.data, offset + BATCH_HEADER_SIZE
     for sector in range(offset // SECTOR_SIZE * SECTOR_SIZE, end, SECTOR_SIZE):
         start, stop = max(sector, offset), min(sector + SECTOR_SIZE, len(data))
@@ -302,19 +302,19 @@ def _report(result: Scan, start: int, stop: int, reason: str) -> None:
 
 
 def read_trailer(file: DiskFile, store_id: bytes, number: int) -> Trailer | None:
-    """The trailer of a segment, or None when it is not sealed."""
+    """Return the trailer of a segment, or None if it is not sealed."""
     size = file.size()
     data = file.pread(TRAILER_SIZE, size - TRAILER_SIZE) if size >= TRAILER_SIZE else b""
     return parse_trailer(data, store_id, number, size)
 
 
 def read_index(file: DiskFile, trailer: Trailer) -> bytes | None:
-    """The rows of a sealed segment, or None when the index is damaged."""
+    """Return the rows of a sealed segment, or None if the index is damaged."""
     return index_rows(file.pread(trailer.index_size, trailer.data_end), trailer)
 
 
 def index_rows(index: bytes, trailer: Trailer) -> bytes | None:
-    """The rows in the bytes of an index, or None when they are damaged."""
+    """Return the rows in the bytes of an index, or None if they are damaged."""
     if len(index) != trailer.index_size or crc32(index) != trailer.index_crc:
         return None
     return index[len(INDEX_MARKER) :]

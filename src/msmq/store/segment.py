@@ -1,4 +1,4 @@
-"""Segments and batches as the running store knows them."""
+"""Segments and batches as the running store uses them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from msmq.store.layout import (
 
 @dataclass(slots=True)
 class Segment:
-    """One file of the log, and how much in it still matters."""
+    """One file of the log, with counts of what is live in it."""
 
     number: int
     size: int
-    """Bytes of the file, the preallocated ones included."""
+    """The size of the file, with its preallocated part."""
     end: int = 0
     """Where the last batch ends."""
     first_sequence: int = 0
@@ -43,14 +43,14 @@ class Segment:
     released_records: int = 0
     released_bytes: int = 0
     barrier: int = 0
-    """The batch that has to be durable before the segment may be deleted: it holds what made records here
+    """The batch that must be durable before the segment may be deleted: it holds the records that made the ones here
     dead."""
     rows: list[bytes] = field(default_factory=list)
-    """The rows of the index as long as it is not on disk."""
+    """The rows of the index, until it is on disk."""
     file: DiskFile | None = None
-    """Open as long as the segment is written to."""
+    """The open file, as long as the segment is written to."""
     closed: bool = False
-    """No write to this segment is to come or under way."""
+    """True once no write to this segment is to come or under way."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class Segment:
 
     @property
     def dead_bytes(self) -> int:
-        """Bytes of records, not of batch headers: a copy would need those again."""
+        """The dead bytes of records; batch headers are not counted, because copies would need them again."""
         batches = self.next_sequence - self.first_sequence
         return self.end - batches * BATCH_HEADER_SIZE - self.live_bytes
 
@@ -79,7 +79,7 @@ class Segment:
         return self.file
 
     def seal(self, store_id: bytes) -> None:
-        """Put the index behind the batches, which must be durable, and end the file there.
+        """Write the index after the batches, which must be durable, and end the file there.
 
         Nothing depends on the index; without it the segment is scanned at the next start. So it is not
         synced.
@@ -121,12 +121,12 @@ class Chunk:
     blocks: dict[int, bytes] = field(default_factory=dict)
     """Which of these are blocks, and the rows of their records."""
     further: int = 0
-    """Records of blocks beside the first of each."""
+    """The records in blocks, except the first of each block."""
     passing_records: int = 0
     passing_bytes: int = 0
     sequence: int = 0
     seals: bool = False
-    """Nothing more will be written to the segment."""
+    """True if nothing more will be written to the segment."""
 
     @property
     def records(self) -> int:
@@ -144,7 +144,7 @@ class Chunk:
         self.further += len(rows) // ROW.size - 1
 
     def close(self, store_id: bytes, sequence: int, end: int, *, continued: bool) -> None:
-        """The batch is complete; ``end`` is where its last record ends."""
+        """Complete the batch; ``end`` is where its last record ends."""
         segment = self.segment
         self.sequence = sequence
         count = self.records
@@ -160,7 +160,7 @@ class Chunk:
         segment.standing_bytes += end - self.start - BATCH_HEADER_SIZE - self.passing_bytes
 
     def _rows(self) -> Iterator[bytes]:
-        """The rows of the index, in the order of the records."""
+        """Yield the rows of the index, in the order of the records."""
         begin = 0
         for index, rows in self.blocks.items():
             yield self._single_rows(begin, index)
@@ -197,7 +197,7 @@ class Chunk:
                 yield self.addresses[index], (self.parts[3 * index][RECORD_SIZE:], rest)
 
     def block(self, address: int) -> tuple[int, bytes] | None:
-        """The block of this chunk in which a record lies, and the address where the block begins."""
+        """Return the block of this chunk that holds a record, and the address where the block begins."""
         index = bisect_right(self.addresses, address) - 1
         if index < 0:
             return None
@@ -205,7 +205,7 @@ class Chunk:
         return (start, piece) if index in self.blocks and start + len(piece) > address else None
 
     def touches(self, first: int, last: int) -> bool:
-        """Whether any of its records may lie between two addresses."""
+        """True if any of its records may lie between two addresses."""
         addresses, further = self.addresses, len(self.parts[-3]) if self.parts else 0
         return bool(addresses) and addresses[0] <= last and first < addresses[-1] + further
 
@@ -223,11 +223,11 @@ def _gathered(parts: list[bytes]) -> list[bytes]:
 
 @dataclass(slots=True)
 class Batch:
-    """What one commit makes durable: usually one chunk, more when segments ended within it."""
+    """What one commit makes durable: usually one chunk, more if segments ended within it."""
 
     chunks: list[Chunk]
     lsn: int
-    """``Store.durable`` after this batch."""
+    """The value of ``Store.durable`` after this batch."""
 
     @property
     def size(self) -> int:

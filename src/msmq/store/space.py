@@ -1,12 +1,11 @@
-"""Where batches go: making, growing, shrinking and deleting segments.
+"""The segments of the log: create, grow, shrink and delete them.
 
-There is always one segment being filled, the *active* one, and while the disk has room an empty *spare*
-behind it. The spare is what a full disk leaves for deletions: messages are refused as soon as no new spare
-can be made, but the records that say messages are gone may fill it, until segments become free and a new
-spare can be made.
+One segment, the *active* one, is being filled, and while the disk has room there is an empty *spare* after it. On a
+full disk the spare is reserved for deletions: messages are refused as soon as no new spare can be made, but the records
+which say that messages are gone may fill it, until segments become free and a new spare can be made.
 
-Segments are deleted strictly oldest first. A record that says another one is dead comes later in the log, so
-it is still there when its victim is, and it can go with its own segment without any thought.
+Segments are deleted strictly oldest first. A record which says that another one is dead comes later in the log; so it
+outlives that one, and may simply be deleted with its own segment.
 
 Sizes double from segment to segment while the log grows, up to a limit, so that a small store is small and a
 large one has few files.
@@ -34,10 +33,9 @@ class StoreOptions:
     smallest_segment_bytes: int = 1 << 20
     largest_segment_bytes: int = 1 << 26
     limit_bytes: int | None = None
-    """The most that segments may be made of; None leaves it to the file system. Indexes come on top, a few per
-    cent."""
+    """The most bytes that segments may take; None leaves the limit to the file system. Indexes add a few per cent."""
     clean_above: float = 0.5
-    """Copy live records away from old segments when more than this share of them is dead."""
+    """Live records are copied out of old segments when more than this share of them is dead."""
 
     def __post_init__(self) -> None:
         if not 4096 <= self.smallest_segment_bytes <= self.largest_segment_bytes <= 1 << 30:
@@ -53,17 +51,17 @@ class Space:
         self.disk = disk
         self.options = options
         self.segments: dict[int, Segment] = {}
-        """Every segment that holds batches, the active one included."""
+        """Every segment that holds batches, including the active one."""
         self.active: Segment | None = None
         self.spare: Segment | None = None
         self._next_number = 1
         self._readers: dict[int, DiskFile] = {}
 
-    # --- what there is --------------------------------------------------------------------------------------
+    # --- overview -------------------------------------------------------------------------------------------
 
     @property
     def disk_bytes(self) -> int:
-        """What the segments take on disk, the spare included."""
+        """The bytes that the segments take on disk, including the spare."""
         total = sum(segment.size for segment in self.segments.values())
         return total + (self.spare.size if self.spare else 0)
 
@@ -72,26 +70,26 @@ class Space:
         self.skip_numbers(segment.number)
 
     def skip_numbers(self, number: int) -> None:
-        """``number`` was in use: later segments get higher ones."""
+        """Note that ``number`` was in use: later segments get higher ones."""
         self._next_number = max(self._next_number, number + 1)
 
     def fitting_size(self, at_least: int = 0) -> int:
-        """The size that suits what is live in the log now: an eighth of it, as a power of two."""
+        """Return the segment size that suits the live part of the log: an eighth of it, as a power of two."""
         live = sum(segment.live_bytes for segment in self.segments.values())
         size = max(at_least, 1 << (live // 8).bit_length(), self.options.smallest_segment_bytes)
         return min(size, self.options.largest_segment_bytes)
 
-    # --- going on to the next segment -----------------------------------------------------------------------
+    # --- the next segment -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Make the first segment to write to, and a spare, as far as the disk has room for them."""
+        """Make the first segment to write to, and a spare, if the disk has room for them."""
         with suppress(StoreFullError):
             self.ensure_spare()
             self.advance(keep_spare=False)
             self.ensure_spare()
 
     def ensure_spare(self, needed: int = 0) -> None:
-        """Have a spare that takes ``needed`` bytes of records, or raise StoreFullError."""
+        """Make sure that the spare takes ``needed`` bytes of records, or raise StoreFullError."""
         needed += BATCH_HEADER_SIZE
         if needed > OFFSET_MASK:
             raise StoreFullError(f"{needed} bytes are more than one segment can hold.")
@@ -107,8 +105,8 @@ class Space:
             self.spare.size = needed
 
     def advance(self, *, keep_spare: bool) -> Segment:
-        """The spare becomes the active segment. With ``keep_spare`` this happens only if another spare can be
-        made, and raises StoreFullError otherwise."""
+        """Make the spare the active segment. With ``keep_spare`` this happens only if another spare can be made;
+        otherwise StoreFullError is raised."""
         assert self.spare is not None
         following = self._create(self.fitting_size(2 * self.spare.size)) if keep_spare else None
         active, self.active, self.spare = self.spare, self.spare, following
@@ -120,13 +118,13 @@ class Space:
             self.shrink(self.spare, size)
 
     def shrink(self, segment: Segment, size: int) -> None:
-        """Make a segment that holds no batch yet smaller."""
+        """Make a segment smaller that holds no batch yet."""
         if segment.size > size:
             segment.writable().truncate(size)
             segment.size = size
 
     def _create(self, preferred: int, needed: int = 0) -> Segment:
-        """A new segment of the preferred size, or of a smaller one when the disk has no room for that."""
+        """Make a new segment of the preferred size, or a smaller one if the disk has no room for that."""
         floor = max(needed, self.options.smallest_segment_bytes)
         size = max(floor, preferred)
         while True:
@@ -148,7 +146,7 @@ class Space:
             file.close()
             self.disk.unlink(name)
             raise self._refusal(size, error) from error
-        # The name must be durable before anything inside is said to be.
+        # The name must be durable before anything in the file is called durable.
         self.disk.sync_directory()
         self._next_number = number + 1
         return Segment(number, size, file=file)
@@ -162,7 +160,7 @@ class Space:
             )
 
     def _refusal(self, needed: int, error: OSError) -> StoreFullError:
-        """What a full disk means; any other error is raised as it is."""
+        """Return the error for a full disk; any other error is raised again."""
         if error.errno not in NO_SPACE_ERRORS:
             raise error
         return StoreFullError(
@@ -174,9 +172,9 @@ class Space:
     # --- deleting -------------------------------------------------------------------------------------------
 
     def free_oldest(self, durable: int | None, most: int) -> int:
-        """Delete up to ``most`` segments from the old end that hold nothing live; gives how many it were.
+        """Delete up to ``most`` of the oldest segments that hold nothing live. Returns how many were deleted.
 
-        ``durable`` is the sequence number of the last durable batch, or None when there is nothing else.
+        ``durable`` is the sequence number of the last durable batch, or None if all batches are durable.
         """
         count = 0
         while count < most and self.segments:
@@ -203,7 +201,8 @@ class Space:
     # --- reading --------------------------------------------------------------------------------------------
 
     def reader(self, segment: Segment) -> DiskFile:
-        """A file to read the segment with. A large store has more segments than a process may open files."""
+        """Return a file for reading the segment. Only some files are kept open: a large store has more segments than a
+        process may open files."""
         if segment.file is not None:
             return segment.file
         file = self._readers.pop(segment.number, None)

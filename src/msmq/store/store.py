@@ -1,16 +1,13 @@
-"""The durable log that the queue manager stands on.
+"""The durable log of the queue manager.
 
-How it works
-------------
-The caller changes its memory and *appends* records that say what it changed; a record is a kind, a few flags,
-a head of fixed size and a payload, none of which the store understands. Appended records gather in a batch
-until a *commit* writes it in one piece and syncs it, so one sync serves everyone who appended meanwhile. A
-crash keeps a batch whole or loses it whole. Nobody may be told about a record before ``durable`` has reached
-its number.
+How it works ------------ The caller changes its memory and *appends* records that say what it changed; a record is a
+kind, a few flags, a head of fixed size and a payload, none of which the store understands. Appended records gather in a
+batch until a *commit* writes it in one piece and syncs it, so one sync serves everyone who appended meanwhile. A batch
+survives a crash whole or not at all. Nobody may be told about a record before ``durable`` has reached its number.
 
-A record has an address from the moment it is appended, and its payload can be read at once, from memory until
-the batch is on disk. After a restart :meth:`Store.recover` gives kind, flags, head and address of every
-record in the order they were appended, without reading payloads.
+A record has an address from the moment it is appended, and its payload can be read at once, from memory until the batch
+is on disk. After a restart :meth:`Store.recover` yields kind, flags, head and address of every record in the order in
+which they were appended, without reading payloads.
 
 The caller *releases* records that no longer matter. Segments without live records are deleted, oldest first,
 and when too much of the log is dead, :meth:`Store.clean_step` copies what is live in the oldest segment to
@@ -69,8 +66,9 @@ _COMPACT_BYTES: Final = 1 << 22
 class Store:
     """An open store. One thread uses it; only :meth:`write` may run in another one, one batch at a time.
 
-    On a disk that is far away several batches may be under way: they are :meth:`put` and :meth:`completed` in the order
-    in which they were taken."""
+    On a remote disk several batches may be under way: they are :meth:`put` and :meth:`completed` in the order in which
+    they were taken.
+    """
 
     def __init__(self, disk: Disk, options: StoreOptions, store_id: bytes) -> None:
         self._disk = disk
@@ -80,9 +78,9 @@ class Store:
         self._cleaner = Cleaner(self, self._space, store_id)
         self._unusable: Exception | None = StoreError(f"{disk.where} was not recovered yet.")
         self.report = RecoveryReport()
-        """What :meth:`recover` found; complete when it has ended."""
+        """The results of :meth:`recover`; complete when it has ended."""
         self.refused = 0
-        """How often there was no room for records, and the words of the last time."""
+        """How often there was no room for records; ``refusal`` is the text of the last error."""
         self.refusal = ""
         # The open batch. Offsets are in the active segment; a limit of -1 sends every call the slow way.
         self._chunk = Chunk(Segment(0, 0), 0)
@@ -105,8 +103,7 @@ class Store:
 
     @classmethod
     def open(cls, disk: Disk, options: StoreOptions | None = None, *, new_id: bytes | None = None) -> Store:
-        """Own the store on ``disk``, which becomes a new one when it is empty. :meth:`recover` has to come
-        next.
+        """Lock the store on ``disk``; an empty disk becomes a new store. :meth:`recover` must be called next.
 
         ``new_id`` is the identifier of a new store, 16 random bytes if it is not given.
         """
@@ -119,18 +116,18 @@ class Store:
             raise
 
     def recover(self) -> Iterator[Entry]:
-        """Every record there is, as (kind, flags, head, address, payload size), in the order they were
-        appended. Nothing can be appended before the last one.
+        """Yield every record as (kind, flags, head, address, payload size), in the order in which they were appended.
+        Nothing can be appended before this has ended.
 
-        A record that was being copied by :meth:`clean_step` may come twice; the second one counts, and the
-        first has to be released. Records may be read and released while this runs.
+        A record that was being copied by :meth:`clean_step` may come twice; the second one counts, and the first must
+        be released. Records may be read and released while this runs.
         """
         for rows in self.recover_rows():
             yield from ROW.iter_unpack(rows)
 
     def recover_rows(self) -> Iterator[bytes]:
-        """Like :meth:`recover`, as the rows of one segment's index after the other, without a step for each: kind,
-        flags, two bytes of our own, head, address (8 bytes), payload size (4 bytes)."""
+        """Like :meth:`recover`, but yields the index rows of one segment at a time: kind, flags, two bytes of the
+        store's own, head, address (8 bytes), payload size (4 bytes)."""
         recovery = Recovery(self._space, self._store_id)
         self.report = recovery.report
         with self._failing():
@@ -142,7 +139,7 @@ class Store:
         self._begin_chunk()
 
     def close(self) -> None:
-        """Commit what is pending, seal the log and give the store back. No batch may be in flight."""
+        """Commit what is pending, seal the log and unlock the store. No batch may be in flight."""
         assert not self._in_flight or self._unusable, "a batch is still being written"
         try:
             if self._unusable is None:
@@ -174,11 +171,11 @@ class Store:
     def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
         """Make sure that ``records`` records with ``size`` bytes of payload together can be appended next.
 
-        Raises StoreFullError otherwise, and then nothing has changed. With ``freeing``, which is for records
-        that say others are gone, the spare segment may be used up too.
+        Raises StoreFullError otherwise; then nothing has changed. With ``freeing``, for records which say that others
+        are gone, the spare segment may be used up too.
 
-        It also divides commits: what is appended before and after a call may come into two batches, while
-        records that are appended without one in between are kept or lost together.
+        It also divides commits: records before and after a call may get into different batches, while records without a
+        call in between survive together or not at all.
         """
         needed = size + records * _LARGEST_FRAME
         if self._tail + needed > (self._limit if freeing else self._reserve_limit):
@@ -206,8 +203,8 @@ class Store:
         """Put a record into the open batch; gives its address, which is never 0. A payload may come in two parts, the
         second of which may be large: it is not copied before the batch is made.
 
-        ``live=False`` is for records that matter only as long as something before them is there: that another
-        record is dead, that a transaction ended. They need not be released.
+        ``live=False`` is for records that matter only as long as something before them exists: that another record is
+        dead, or that a transaction has ended. They need not be released.
         """
         beginning, rest = (b"", payload) if isinstance(payload, bytes) else payload
         size = len(beginning) + len(rest)
@@ -230,9 +227,9 @@ class Store:
         return address
 
     def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]:
-        """Put many records into the open batch, as :meth:`append` does one; gives their addresses. ``fronts`` has, for
-        each of them, the head and the beginning of the payload, equally long for all; ``tails`` have the rest. There is
-        room for all of them, or StoreFullError is raised and none of them is in the batch."""
+        """Put many records into the open batch, as :meth:`append` does with one. Returns their addresses. ``fronts``
+        holds, for each record, the head and the beginning of the payload, with the same length for all; ``tails``
+        holds the rest. If there is no room for all of them, StoreFullError is raised and none is in the batch."""
         count = len(tails)
         width = len(fronts) // count
         sizes = list(map((width - HEAD_SIZE).__add__, map(len, tails)))
@@ -254,7 +251,7 @@ class Store:
         return addresses
 
     def _make_room(self, head: bytes, *sizes: int) -> None:
-        """Go on in the next segment if records with payloads of these sizes do not fit behind the last one."""
+        """Go on in the next segment if records with payloads of these sizes do not fit into this one."""
         if len(head) != HEAD_SIZE:
             raise EncodeError(f"the head of a record has {HEAD_SIZE} bytes, not {len(head)}")
         if max(sizes) > LARGEST_PAYLOAD:
@@ -265,8 +262,8 @@ class Store:
             self._next_segment(needed, keep_spare=False, continued=bool(self._addresses))
 
     def release(self, address: int, payload_size: int | None = None) -> None:
-        """The record no longer matters. Append the record that says so first: the space is given back only
-        when that one is durable. Without ``payload_size`` it is looked up."""
+        """Say that the record no longer matters. Append the record that says so first: the space is given back only
+        when that one is durable. Without ``payload_size`` the size is looked up."""
         segment = self._space.segments[address >> OFFSET_BITS]
         self._reader.recent.forget((address,))
         if payload_size is None:
@@ -276,7 +273,7 @@ class Store:
         segment.barrier = self._next_sequence
 
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
-        """Like :meth:`release`, for many records."""
+        """Release many records; see :meth:`release`."""
         segments, barrier = self._space.segments, self._next_sequence
         if not addresses:
             return
@@ -298,12 +295,12 @@ class Store:
 
     @property
     def is_quick(self) -> bool:
-        """True if a small batch is written in so little time that nobody minds waiting for it."""
+        """True if a small batch is written so quickly that the caller may simply wait for it."""
         return self._disk.is_quick
 
     @property
     def pending(self) -> int:
-        """Number of records that were appended and not taken for writing yet."""
+        """The number of records that were appended and not yet taken for writing."""
         return self._chunk.records + sum(chunk.records for chunk in self._ready)
 
     @property
@@ -313,17 +310,17 @@ class Store:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be written or being written."""
+        """True if nothing has to be written or is being written."""
         return not self._addresses and not self._ready and not self._in_flight
 
     @property
     def appended(self) -> int:
-        """How many records were appended since the store was opened: the number of the last one."""
+        """The number of records appended since the store was opened, which is the number of the last one."""
         return self._appended + self._chunk.records
 
     @property
     def durable(self) -> int:
-        """The number of the last record that will survive."""
+        """The number of the last record that will survive a crash."""
         return self._durable
 
     def commit(self) -> None:
@@ -340,7 +337,7 @@ class Store:
         self.completed(batch)
 
     def take(self) -> Batch | None:
-        """Close the open batch and hand it over for :meth:`write`; None when there is nothing to write."""
+        """Close the open batch and return it for :meth:`write`; None if there is nothing to write."""
         self._require_usable()
         if self._addresses:
             self._close_chunk(continued=False)
@@ -355,9 +352,8 @@ class Store:
     def write(self, batch: Batch) -> None:
         """Write a batch and sync it. Blocks; may run in a thread of its own.
 
-        A disk that is full although the space was preallocated raises StoreFullError; the same batch may be
-        written again later. Any other failure is final, since after a failed sync nobody knows what is on the
-        disk.
+        If the disk is full although the space was preallocated, StoreFullError is raised and the same batch may be
+        written again later. Any other failure is final, since after a failed sync nobody knows what is on the disk.
         """
         self._require_usable()
         try:
@@ -370,13 +366,13 @@ class Store:
             raise self._fail(error) from error
         except StoreFullError:
             raise
-        except StoreError as error:  # a disk that says in its own words that it is over
+        except StoreError as error:  # a disk that reports a final failure itself
             self._refuse(error)
             raise
         self.seal(batch)
 
     def put(self, batch: Batch) -> None:
-        """Write a batch without a sync, on a disk that is synced by others; :meth:`seal` has to follow when it is. A
+        """Write a batch without syncing, on a disk that others sync; :meth:`seal` must follow when that is done. A
         batch that found no room may be put again."""
         self._require_usable()
         with self._failing():
@@ -385,8 +381,8 @@ class Store:
                     self._put(chunk.segment.writable(), chunk)
 
     def seal(self, batch: Batch) -> None:
-        """Write the indexes of the segments that a batch has left. The batch must be durable: an index says that all
-        batches of its segment are whole, with their continuations."""
+        """Write the indexes of the segments that a batch has left. The batch must be durable, because an index says
+        that all batches of its segment are whole, with their continuations."""
         with self._failing():
             for chunk in batch.chunks:
                 if chunk.seals:
@@ -412,7 +408,7 @@ class Store:
                     raise
 
     def completed(self, batch: Batch) -> None:
-        """The batch was written: its records are durable now. Segments that became free are deleted."""
+        """Note that the batch is durable now, and delete segments that became free."""
         assert batch in self._in_flight[:1], "this batch was not being written, or is not the oldest"
         self._require_usable()
         del self._in_flight[0]
@@ -431,9 +427,9 @@ class Store:
     # --- reading --------------------------------------------------------------------------------------------
 
     def read(self, address: int, payload_size: int | None = None) -> bytes:
-        """The payload of a record, with its checksum checked; DamagedRecordError says that it is wrong.
+        """Return the payload of a record; raises DamagedRecordError if its checksum is wrong.
 
-        Knowing the size saves work when the payload is large.
+        Giving the size saves work if the payload is large.
         """
         return self._reader.read(address, payload_size)
 
@@ -446,38 +442,36 @@ class Store:
         return self._reader.read_many(records, cuts)
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
-        """What lies from one record to the end of another, neither cut nor checked: for those who only want to know
-        whether something can stand in any of them. None when they have to be read one by one."""
+        """Return the bytes from one record to the end of another, neither divided nor verified: enough to rule out that
+        something occurs in them. None if the records must be read one by one."""
         return self._reader.glimpse(first, last, last_size)
 
     def _unwritten(self) -> Sequence[Chunk]:
-        """The chunks whose records are not durable yet, the oldest first."""
+        """Return the chunks whose records are not durable yet, the oldest first."""
         in_flight = [chunk for batch in self._in_flight for chunk in batch.chunks]
         return (*in_flight, *self._ready, self._chunk)
 
     def is_durable(self, first: int, last: int) -> bool:
-        """Whether all records whose addresses lie between these will survive; False may be said too often."""
+        """True if all records between these addresses will survive a crash; it may be False without need."""
         return not any(chunk.touches(first, last) for chunk in self._unwritten())
 
     # --- space ----------------------------------------------------------------------------------------------
 
     @property
     def disk_bytes(self) -> int:
-        """What the segments take on disk now, preallocated space included."""
+        """The bytes that the segments take on disk now, with preallocated space."""
         return self._space.disk_bytes
 
     @property
     def live_bytes(self) -> int:
-        """What the records that were not released take; pending ones are not counted yet."""
+        """The bytes of the records that were not released; pending ones are not counted yet."""
         return sum(segment.live_bytes for segment in self._space.segments.values())
 
     def clean_step(self, owner: Owner, budget_bytes: int = 1 << 20) -> bool:
-        """Give space back: delete dead segments, copy live records away from mostly dead ones, shrink when
-        idle.
+        """Give space back: delete dead segments, copy live records out of mostly dead ones, shrink when idle.
 
-        Does about ``budget_bytes`` of work and appends ordinary records, which the next commit makes durable.
-        True when there is more to do, which may need that commit first. Call it now and then, when there is
-        time.
+        Does about ``budget_bytes`` of work and appends ordinary records, which the next commit makes durable. Returns
+        True if there is more to do, which may need that commit first. Call it now and then, when there is time.
         """
         self._require_usable()
         with suppress(StoreFullError):
@@ -485,9 +479,9 @@ class Store:
         return False
 
     def compact(self, owner: Owner, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Rewrite the log so that only live records are left in it, or raise StoreFullError when the disk has
-        no room for the copies. Takes as long as reading and writing them. ``progress`` hears how many of all
-        bytes are done."""
+        """Rewrite the log so that only live records are left; raises StoreFullError if the disk has no room for the
+        copies. Takes as long as reading and writing them. ``progress`` is called with the bytes done and the bytes
+        in total."""
         self._require_usable()
         self.commit()
         self._cleaner.everything()
@@ -497,7 +491,7 @@ class Store:
             progress(total - self._cleaner.ahead_bytes, total)
 
     def free_segments(self, most: int) -> bool:
-        """Delete up to ``most`` segments without live records, oldest first; whether there were any."""
+        """Delete up to ``most`` of the oldest segments without live records. Returns whether there were any."""
         with self._failing():
             return self._space.free_oldest(None if self.idle else self._durable_sequence, most) > 0
 
@@ -549,7 +543,7 @@ class Store:
         if self._addresses:
             self._close_chunk(continued=continued)
         elif segment.end:
-            # All its batches were taken already; this one only seals it.
+            # All its batches were taken already; an empty chunk seals it.
             self._ready.append(Chunk(segment, segment.end))
         else:
             self._space.discard(segment)
@@ -561,7 +555,7 @@ class Store:
         self._limit = active.size if active is not None and self._unusable is None else _NO_ROOM
         self._reserve_limit = self._limit if self._space.spare is not None else _NO_ROOM
 
-    # --- trouble --------------------------------------------------------------------------------------------
+    # --- failures -------------------------------------------------------------------------------------------
 
     def _require_usable(self) -> None:
         if self._unusable is not None:
@@ -580,7 +574,7 @@ class Store:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """An error of the disk in here is final."""
+        """A context in which an error of the disk closes the store for good."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What operating systems do in different ways: reading and writing at a place, syncing, reserving space, locking."""
+"""What operating systems do differently: reading and writing at an offset, syncing, reserving space, locking."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _one_seeks: Final = Lock()
 
 
 def read_seeking(fd: int, length: int, offset: int) -> bytes:
-    """As ``os.pread``, where that is missing: a descriptor has one position, and threads share it."""
+    """Read like ``os.pread``, where that is missing: a descriptor has one position, which threads share."""
     with _one_seeks:
         os.lseek(fd, offset, os.SEEK_SET)
         return os.read(fd, length)
 
 
 def write_seeking(fd: int, data: bytes | bytearray | memoryview, offset: int) -> int:
-    """As ``os.pwrite``, where that is missing."""
+    """Write like ``os.pwrite``, where that is missing."""
     with _one_seeks:
         os.lseek(fd, offset, os.SEEK_SET)
         return os.write(fd, data)
@@ -33,7 +33,7 @@ def write_joined(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> 
 
 
 def fill(fd: int, size: int) -> None:
-    """Make a file longer by writing zeros, where space cannot be set aside without."""
+    """Extend a file by writing zeros, where space cannot be reserved otherwise."""
     end = os.fstat(fd).st_size
     while end < size:
         end += write_at(fd, _ZEROS[: size - end], end)
@@ -53,10 +53,10 @@ if sys.platform == "win32":
     allocate = fill
 
     def sync_directory(path: Path) -> None:
-        """The file system keeps a journal of names, and a directory cannot be opened to sync it."""
+        """Do nothing: the file system keeps a journal of names, and a directory cannot be opened to sync it."""
 
     def lock(fd: int) -> None:
-        """Own a file until it is closed, or raise an OSError."""
+        """Lock a file until it is closed, or raise an OSError."""
         os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
@@ -73,7 +73,7 @@ else:
         write_pieces_at = write_joined
 
         def sync_data(fd: int) -> None:
-            """The other calls leave data in the memory of the drive."""
+            """Sync a file down to the drive; other calls leave data in the drive's memory."""
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
     else:
@@ -81,11 +81,11 @@ else:
         write_pieces_at = os.pwritev
 
         def allocate(fd: int, size: int) -> None:
-            """Make a file at least this long with zeros."""
+            """Extend a file with zeros to at least this size."""
             os.posix_fallocate(fd, 0, size)
 
     def sync_directory(path: Path) -> None:
-        """Make durable what happened to the names in a directory."""
+        """Make changes of the names in a directory durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
@@ -93,5 +93,5 @@ else:
             os.close(fd)
 
     def lock(fd: int) -> None:
-        """Own a file until it is closed, or raise an OSError."""
+        """Lock a file until it is closed, or raise an OSError."""
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

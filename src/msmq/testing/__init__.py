@@ -1,4 +1,4 @@
-"""Test doubles for everything that is not deterministic by itself: a disk that loses power."""
+"""Test doubles for everything that is not deterministic by itself: disks, networks, event loops and the directory."""
 
 from msmq.testing.disk import PowerLoss, SimulatedDisk
 

@@ -1,4 +1,4 @@
-"""All simulators in turn, seed after seed, until one fails or enough is done: ``make sim``."""
+"""Run all simulators in turn, seed after seed, until one fails or the number of seeds is reached: ``make sim``."""
 
 from __future__ import annotations
 

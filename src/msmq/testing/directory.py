@@ -1,8 +1,8 @@
-"""A directory in memory, for everything that needs one and should not need a domain controller.
+"""A directory in memory, for tests that need a directory but no domain controller.
 
-It behaves as :class:`msmq.manager.directory.Directory` says: it chooses identifiers and distinguished names,
-keeps the time of changes, and answers DirectoryNotConnected while ``connected`` is off. ``calls`` tells what
-it was asked.
+It behaves as :class:`msmq.manager.directory.Directory` says: it chooses identifiers and distinguished names, records
+the time of changes, and answers DirectoryNotConnected while ``connected`` is false. ``calls`` lists the calls that were
+made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WITH_PATH: Final = _TIMED | {ObjectClass.SITE, ObjectClass.ROUTING_LINK}
 
 
 class MemoryDirectory(ListedDirectory):
-    """The objects, in the order they were made."""
+    """The directory; its objects are in the order in which they were made."""
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class MemoryDirectory(ListedDirectory):
         self.last_failure = ""
         """Why it last refused something, in words."""
         self.writers: set[Sid] | None = None
-        """Who may change something, beside queue managers; None for everybody."""
+        """The users who may change objects, besides queue managers; None means everybody."""
         self.calls: list[tuple[str, ObjectClass | None]] = []
         self._now = now
         self._identifiers = count(1)
@@ -56,14 +56,14 @@ class MemoryDirectory(ListedDirectory):
     # --- the administrator's side ---------------------------------------------------------------------------
 
     def put(self, item: DirectoryObject | Published) -> DirectoryObject:
-        """Have an object there, with the identifier it comes with, and without anybody being asked."""
+        """Put an object into the directory, with the identifier that it has and without any check."""
         if not isinstance(item, DirectoryObject):
             item = directory_object(item)
         self.objects.append(DirectoryObject(item.object_class, dict(item.attributes)))
         return self.objects[-1]
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
-        """All public queues of a computer."""
+        """Return all public queues of a computer."""
         if not self.connected:
             return _NOT_CONNECTED, ()
         start = f"{computer.lower()}\\"
@@ -75,11 +75,11 @@ class MemoryDirectory(ListedDirectory):
         ]
 
     def computer_sid(self, computer: str) -> Sid | None:
-        """Computers have no accounts here."""
+        """Return None: computers have no accounts here."""
         return None
 
     def find(self, object_class: ObjectClass, **attributes: Any) -> DirectoryObject | None:
-        """The object with these attributes, as it lies there."""
+        """Return the object with these attributes itself, not a copy."""
         for item in self.objects:
             same = all(item.attributes.get(name) == value for name, value in attributes.items())
             if item.object_class is object_class and same:
@@ -87,7 +87,7 @@ class MemoryDirectory(ListedDirectory):
         return None
 
     def asked(self, call: str) -> list[ObjectClass | None]:
-        """Of which classes the objects were that ``call`` was made for."""
+        """Return the classes of the objects for which ``call`` was made."""
         return [object_class for name, object_class in self.calls if name == call]
 
     # --- changing -------------------------------------------------------------------------------------------

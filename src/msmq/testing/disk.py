@@ -1,11 +1,11 @@
-"""A disk in memory that forgets what was not synced.
+"""A disk in memory that loses what was not synced.
 
-Each file keeps its durable content and the changes made to it since its last sync; the directory keeps the
-same for its names. :meth:`SimulatedDisk.crash` decides, sector by sector, how far each change got: a sector
-holds what it held after any number of the changes, independently of its neighbours, and so do the sizes of
-files; each change of a name survives or not. That is all POSIX promises, and more than real disks do wrong.
+Each file keeps its durable content and the changes made since its last sync; the directory does so for its names.
+:meth:`SimulatedDisk.crash` decides, sector by sector, how far each change got: a sector holds what it held after any
+number of the changes, independently of its neighbours, and the same goes for the sizes of files; each change of a name
+survives or not. POSIX promises no more, and real disks behave better.
 
-Everything is deterministic: chance comes in as the generator given to :meth:`SimulatedDisk.crash`.
+Everything is deterministic: all chance comes from the generator given to :meth:`SimulatedDisk.crash`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEVER: Final = -1
 
 
 class PowerLoss(Exception):  # noqa: N818 - it is an event, and no error of anyone's
-    """The power went. Nothing works before :meth:`SimulatedDisk.crash` has been called."""
+    """The power is off. Nothing works until :meth:`SimulatedDisk.crash` has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Inode:
             states.append(bytearray(states[-1]))
             change.apply(states[-1])
         last = len(states) - 1
-        # Often nothing or everything gets through, which independent sectors would hardly ever show.
+        # Often nothing or everything reaches the disk, which would be rare with independent sectors.
         low, high = rng.choice(((0, 0), (last, last), (0, last), (0, last)))
         result = bytearray(self.durable)
         for sector in sorted(touched):
@@ -98,7 +98,7 @@ class _Inode:
 
 
 class _File:
-    """An open file; it dies with the process that opened it."""
+    """An open file, which dies with the process that opened it."""
 
     def __init__(self, disk: SimulatedDisk, inode: _Inode) -> None:
         self._disk = disk
@@ -133,7 +133,7 @@ class _File:
         self._disk.step()
         self._disk.syncs += 1
         if self._disk.failing_syncs:
-            # The operating system marks the pages clean all the same: what was written may be lost.
+            # The operating system marks the pages clean in any case: what was written may be lost.
             self._disk.failing_syncs -= 1
             inode.changes.clear()
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -158,9 +158,9 @@ class _File:
 
 
 class SimulatedDisk:
-    """A disk for one store. ``capacity`` is its size in bytes, None for no end.
+    """A disk for one store. ``capacity`` is its size in bytes, or None for no limit.
 
-    ``writes`` and ``syncs`` count what was done; ``operations`` counts everything at which the power can go.
+    ``writes`` and ``syncs`` count these operations; ``operations`` counts all at which the power can fail.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
@@ -169,9 +169,9 @@ class SimulatedDisk:
         self.syncs = 0
         self.operations = 0
         self.failing_syncs = 0
-        """So many of the next syncs fail with EIO."""
+        """How many of the next syncs fail with EIO."""
         self.is_quick = False
-        """Whether whoever writes waits for the disk; otherwise that is done beside, and others go on meanwhile."""
+        """True if the caller waits for its writes; otherwise they happen in the background while others go on."""
         self.lives = 0
         self._crash_at = NEVER
         self._powerless = False
@@ -235,16 +235,16 @@ class SimulatedDisk:
     # --- faults -------------------------------------------------------------------------------------------
 
     def crash_at(self, operation: int) -> None:
-        """Let the power go at the ``operation``-th operation from now; whether that one happens is open."""
+        """Turn the power off at the ``operation``-th operation from now; that operation may or may not happen."""
         self._crash_at = self.operations + operation
 
     def spare_power(self) -> None:
-        """Take back what :meth:`crash_at` announced."""
+        """Cancel :meth:`crash_at`."""
         self._crash_at = NEVER
 
     def crash(self, rng: Random | None = None) -> None:
-        """The power goes and comes back; ``rng`` decides about everything that was not synced, and without it
-        nothing of that survives."""
+        """Turn the power off and on again. ``rng`` decides what survives of the changes that were not synced; without
+        it none of them does."""
         names = dict(self._durable_names)
         for change in self._name_changes:
             if rng is not None and rng.random() < 0.5:
@@ -256,7 +256,7 @@ class SimulatedDisk:
         self.kill()
 
     def kill(self) -> None:
-        """The process ends without warning; what it wrote is still there, though not durable."""
+        """End the process without warning. What it wrote is still there, though it is not durable."""
         self.lives += 1
         self._locked = False
         self._powerless = False
@@ -264,7 +264,7 @@ class SimulatedDisk:
         self.failing_syncs = 0
 
     def flip(self, name: str, offset: int, mask: int = 0x01) -> None:
-        """Damage a byte that is on the disk."""
+        """Damage a byte on the disk."""
         inode = self._names[name]
         inode.durable[offset] ^= mask
         inode.content[offset] ^= mask
@@ -278,12 +278,12 @@ class SimulatedDisk:
 
     @property
     def powerless(self) -> bool:
-        """Whether the power has gone."""
+        """True while the power is off."""
         return self._powerless
 
     @property
     def unsynced(self) -> bool:
-        """Whether a crash could lose anything now."""
+        """True if a crash could lose anything now."""
         return bool(self._name_changes) or any(inode.changes for inode in self._names.values())
 
     def require_power(self) -> None:

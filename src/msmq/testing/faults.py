@@ -1,7 +1,7 @@
-"""Internal errors, planted where the queue manager and the store change something.
+"""Inject internal errors where the queue manager and the store change something.
 
-A :class:`Fault` is what an assertion or a bug would be: an error that is nobody's fault but the program's. Nothing may
-go on after one as if it had not happened.
+A :class:`Fault` stands for a failed assertion or a bug: an error that only the program itself can cause. Nothing may go
+on after one as if it had not happened.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WHERE: Final = (
 
 
 class Fault(Exception):  # noqa: N818 - the program's own, and no error of a caller's
-    """Something that can never happen has happened."""
+    """A simulated internal error."""
 
 
 class Faults:
@@ -38,7 +38,7 @@ class Faults:
         self.raised = 0
 
     def arm(self, changes: int) -> None:
-        """Let so many changes from now be the last one."""
+        """Raise the fault at the change with this number from now."""
         self._left = changes
 
     def disarm(self) -> None:
@@ -46,7 +46,7 @@ class Faults:
 
     @contextmanager
     def planted(self) -> Iterator[Faults]:
-        """As long as this lasts, changes can fail."""
+        """Replace the functions that change something by ones that can fail, for the length of the context."""
         patches = [patch.object(owner, name, self._failing(getattr(owner, name))) for owner, name in _WHERE]
         for each in patches:
             each.start()

@@ -1,8 +1,8 @@
-"""An event loop without a clock of its own: asyncio programs run step by step in simulated time.
+"""An event loop that runs asyncio programs step by step in simulated time.
 
-One :class:`SimulatedLoop` is one process. It has no selector and no threads: the network it belongs to gives it the
-time, hands it what arrives, and runs its callbacks one by one, in between those of other processes. A process that
-dies leaves its loop for good, with everything it would still have done.
+One :class:`SimulatedLoop` is one process. It has no selector and no threads: its network gives it the time, delivers
+what arrives, and runs its callbacks one by one, between those of other processes. When a process dies, everything that
+it would still have done is dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The loop of a process on the host with ``address``.
 
-    ``failures`` are the exceptions that nobody caught; ``has_power`` says whether the machine under it still runs.
+    ``failures`` are the exceptions that nobody caught; ``has_power`` tells whether its machine still runs.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """A task that nobody awaits fails at once, not when it is forgotten."""
+        """Report the error of a task when it ends, not when the task is forgotten."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.call_exception_handler({"message": "a task failed", "exception": error, "task": task})
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are passed over when their time comes."""
+        """Do nothing: cancelled timers are skipped when their time comes."""
 
     @property
     def next_time(self) -> float | None:
-        """When there is something to do, None for never."""
+        """When there is something to do; None for never."""
         timers = self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
@@ -92,7 +92,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return timers[0][0] if timers else None
 
     def run_one(self) -> bool:
-        """Run one callback; False when none is due."""
+        """Run one callback. Returns False if none is due."""
         timers, now = self._timers, self._network.now
         while timers and timers[0][0] <= now:
             handle: asyncio.Handle = heapq.heappop(timers)[2]
@@ -107,7 +107,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Whatever happens inside is done by this process."""
+        """A context in which everything is done by this process."""
         asyncio._set_running_loop(self)
         try:
             yield
@@ -115,14 +115,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
 
     def die(self) -> None:
-        """The process ends without warning."""
+        """End the process without warning."""
         self.dead = True
         self._turn.clear()
         self._timers.clear()
         for task in self._tasks:
             coroutine = task.get_coro()
             if not task.done() and coroutine is not None:
-                with suppress(RuntimeError):  # it insists on waiting
+                with suppress(RuntimeError):  # the coroutine insists on waiting
                     cast(Coroutine[Any, Any, Any], coroutine).close()
         self.close()
 
@@ -131,7 +131,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().close()
 
     def __del__(self) -> None:
-        """It holds nothing of the system's: nobody need close it."""
+        """Do nothing: the loop holds no resources of the system, so nobody need close it."""
 
     def _remember(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception") or RuntimeError(context["message"])
@@ -143,7 +143,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """There are no threads: the work is done by and by, in one piece."""
+        """Do the work later and in one piece: there are no threads."""
         future: asyncio.Future[Any] = self.create_future()
 
         def work() -> None:

@@ -1,7 +1,7 @@
 """An application's channel to the simulated queue manager: the real calls of :mod:`msmq.api`, without a socket.
 
-Everything that the simulator asks of the channel goes through this module. Answers that wait for the disk come when
-the store says so, as they do in the daemon.
+The simulator uses the channel through this module only. Replies that wait for the disk come when the store confirms, as
+they do in the daemon.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ CALLER = Token.authenticated(Sid(5, (21, 1, 2, 3, 1000)), [ADMINISTRATORS])
 
 
 class _Clock:
-    """Time that stands still: the calls that are made here wait for nothing but the disk."""
+    """A clock that stands still: the calls that are made here wait for nothing but the disk."""
 
     now = 0.0
 
 
 class KeptAnswers:
-    """The answers of a call, kept until somebody looks; in the place of an Outbox."""
+    """Keeps the replies of a call until somebody looks; it replaces an Outbox."""
 
     def __init__(self) -> None:
         self.replies: list[Any] = []
@@ -48,13 +48,13 @@ class KeptAnswers:
 
 
 class Reader:
-    """An application that receives in two phases: it holds messages until it acknowledges or rejects them."""
+    """An application that receives in two steps: it holds messages until it acknowledges or rejects them."""
 
     def __init__(self, channel: Channel, path: str, retry: Retry) -> None:
         self.path = path
         self.retry = retry
         self.settled = 0
-        """Groups of messages that it was told about, durably, that they are settled."""
+        """The number of messages whose settlement was durably confirmed to it."""
         self._channel = channel
         self._outbox = KeptAnswers()
         request = pb.OpenToReceive(queue=f"DIRECT=OS:{path}", mode=pb.HOLD, form=pb.PACKET)
@@ -67,7 +67,7 @@ class Reader:
 
     @property
     def open(self) -> bool:
-        """Whether the queue it reads from is still there."""
+        """True if its queue still exists."""
         return self._receiver.descriptor.queue is not None
 
     @property
@@ -75,7 +75,7 @@ class Reader:
         return self._receiver.descriptor.begun
 
     def prefetch(self, most: int) -> None:
-        """Ask for what is there, up to so many messages."""
+        """Ask for up to ``most`` of the messages that are there now."""
         self._channel.do(lambda: self._receiver.credit(pb.Credit(messages=most, timeout_ms=0)))
 
     def acknowledge(self, lookup_ids: list[int]) -> None:
@@ -88,7 +88,7 @@ class Reader:
         self._channel.do(self._receiver.close)
 
     def deliveries(self) -> list[tuple[int, bytes]]:
-        """Lookup identifiers and packets that have come since the last time, and are durable."""
+        """Return the lookup identifiers and packets that have come since the last call and are durable."""
         found: list[tuple[int, bytes]] = []
         for reply in self._outbox.replies:
             found += zip(reply.packets.lookup_ids, reply.packets.packets, strict=True)
@@ -98,7 +98,7 @@ class Reader:
 
 
 class Channel:
-    """The channel of one life of a queue manager."""
+    """The channel of one run of a queue manager."""
 
     def __init__(self, manager: QueueManager, store: Store) -> None:
         self._manager = manager
@@ -142,10 +142,10 @@ class Channel:
     def recovered(self) -> Mapping[str, Any]:
         return {}
 
-    # --- what happens by and by ---------------------------------------------------------------------------------
+    # --- progress -----------------------------------------------------------------------------------------------
 
     def do(self, call: Callable[[], _T]) -> _T:
-        """Make a call, and let everything happen that follows without the disk."""
+        """Make a call, and let everything happen that follows from it without the disk."""
         with self._loop.running():
             result = call()
         self._run()
@@ -158,7 +158,7 @@ class Channel:
             raise self._loop.failures.pop()
 
     def became_durable(self) -> None:
-        """Give the answers that have waited for the disk."""
+        """Deliver the replies that were waiting for the disk."""
         waiting, self._waiting = self._waiting, []
         with self._loop.running():
             for mark, action in waiting:
@@ -174,7 +174,7 @@ class Channel:
         return Reader(self, path, retry)
 
     def span(self, path: str, after: int, upto: int, commit: Callable[[], None]) -> list[tuple[int, bytes]]:
-        """What a part of a queue holds, as lookup identifiers and packets. ``commit`` writes what it waits for."""
+        """Read a part of a queue. Returns lookup identifiers and packets. ``commit`` writes what the call waits for."""
         request = pb.ReadSpanRequest(
             queue=f"DIRECT=OS:{path}", span=pb.Span(after=after, upto=upto), form=pb.PACKET
         )

@@ -1,7 +1,7 @@
-"""What must follow from the fate of a message: acknowledgments, copies and dead letters, as its sender asked for them.
+"""The consequences of a message's fate: acknowledgments, copies and dead letters, as its sender asked for them.
 
-This is the part of the model of :mod:`msmq.testing.manager_sim` that says what senders are owed. It is written from
-the rules (MS-MQQB 3.1.7.15, MS-MQDMPR 3.1.1.12) and shares no code with the queue manager that has to keep them.
+This is the part of the model of :mod:`msmq.testing.manager_sim` that says what senders must get. It is written from the
+rules (MS-MQQB 3.1.7.15, MS-MQDMPR 3.1.1.12) and shares no code with the queue manager.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ PURGED: Final = 0xC001
 LATE: Final = 0xC002
 NEGATIVE: Final = 0x8000
 BURIED: Final = frozenset({PURGED, LATE, NO_ROOM})
-"""Fates after which a message that its sender wants back is a dead letter."""
+"""Fates after which a message becomes a dead letter if its sender asked for that."""
 
 
 class Wishes(NamedTuple):
-    """What a message says of what is to follow from its fate."""
+    """What the sender of a message wants to follow from its fate."""
 
     identifier: bytes = b""
     acknowledgements: int = 0
     admin: tuple[str, ...] = ()
-    """Format names of the queues that its acknowledgments go to."""
+    """The format names of the queues that get its acknowledgments."""
     journal: bool = False
     dead_letter: bool = False
     grave: str = ""
@@ -42,7 +42,7 @@ class Wishes(NamedTuple):
     peekable: bool = False
 
     def wants(self, fate: int) -> bool:
-        """Whether the sender is to be told of a fate."""
+        """True if the sender wants to be told of a fate."""
         if fate == ARRIVED:
             bit = 0x1
         elif fate == RECEIVED:
@@ -52,7 +52,7 @@ class Wishes(NamedTuple):
         return bool(self.acknowledgements & bit)
 
     def sent_by(self, host: bytes) -> bool:
-        """Whether a message was sent by a host, which then makes the copies that its sender wants."""
+        """True if the message was sent by ``host``, which then makes the copies that its sender wants."""
         return not self.identifier or self.identifier.startswith(host)
 
 
@@ -72,10 +72,10 @@ class Due(NamedTuple):
     place: str
     fate: int
     about: bytes
-    """The identifier of the other message, empty if nobody was told it."""
+    """The identifier of the other message; empty if nobody was told it."""
     text: bytes
     certain: bool = True
-    """Whether it must be there; for others there may be no room, or the text of the rules leaves it open."""
+    """True if it must appear. Others may find no room, or the rules do not decide about them."""
 
     def is_met_by(self, place: str, message: StoredMessage) -> bool:
         packet = message.packet
@@ -90,7 +90,7 @@ class Due(NamedTuple):
 
 
 def wishes_in(message: StoredMessage) -> Wishes:
-    """The wishes that a message has which a queue keeps."""
+    """Read what the sender of a stored message wants."""
     said, local = deserialize(message.packet), message.local
     admin = said.administration_queue_format_name
     several = said.administration_multi_queue_format_name
@@ -108,19 +108,19 @@ def wishes_in(message: StoredMessage) -> Wishes:
 
 
 def admin_queues(named: bool, admin: str, several: Sequence[str]) -> tuple[str, ...]:
-    """Where acknowledgments go: a list counts only beside a name, which may be a number that says nothing by itself. A
-    queue that is listed twice is told once; no list of ours is too long."""
+    """Return where acknowledgments go. A list counts only beside a name, which may be a mere number. A queue that is
+    listed twice is told once; our lists are never too long."""
     if not named:
         return ()
     return tuple(dict.fromkeys(several)) or ((admin,) if admin else ())
 
 
 def admin_place(text: str, core: Core, queues: Container[str]) -> str | None:
-    """Where acknowledgments for an administration queue stand, None if no packet can go there. ``queues`` are those of
-    the host."""
+    """Return where acknowledgments for an administration queue stand; None if no packet can go there. ``queues`` are
+    those of the host."""
     try:
         name = parse_format_name(text)
-    except IllegalFormatnameError:  # a packet of another host may say anything
+    except IllegalFormatnameError:  # a packet from another host may hold any name
         return None
     if isinstance(name, DirectName) and name.address.lower() == "host":
         path = f"host\\private$\\{name.queue}".lower()

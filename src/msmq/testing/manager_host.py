@@ -1,7 +1,7 @@
-"""A queue manager on a simulated disk beside its model: what :mod:`msmq.testing.manager_sim` drives.
+"""A queue manager on a simulated disk, with its model; :mod:`msmq.testing.manager_sim` drives both.
 
-:class:`SimulatedHost` starts the queue manager, finds out after a restart how much of what was asked for has
-survived, and compares the two whenever it is asked to.
+:class:`SimulatedHost` starts the queue manager, finds out after a restart how many events have survived, and compares
+the queue manager with the model on demand.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Held:
 
     purged: bool = False
     descriptor: OpenQueueDescriptor | None = None
-    """Through which it was read in two phases."""
+    """The descriptor through which it was read in two phases."""
     reader: Reader | None = None
-    """The application that has it from its channel and has not said yet what becomes of it."""
+    """The application that received it from its channel and has not settled it yet."""
 
 
 @dataclass(slots=True)
@@ -77,12 +77,12 @@ class Work:
 
 
 class SimulatedHost:
-    """A queue manager, its disk and its model."""
+    """A queue manager with its disk and its model."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.identities = Random(4711)
-        """Identifiers of queues and transactions; apart, so that they never come twice."""
+        """Makes identifiers of queues and transactions; kept apart, so that none comes twice."""
         size = rng.choice((4096, 8192, 32768))
         self.options = StoreOptions(smallest_segment_bytes=size, largest_segment_bytes=4 * size)
         self.disk = SimulatedDisk()
@@ -95,18 +95,18 @@ class SimulatedHost:
         """The highest arrival number that anybody outside may have seen."""
         self.highest = 0
         self._explained: set[int] = set()
-        """Messages that have followed from what is happening."""
+        """Messages that are known to have followed from the current event."""
         self.express: dict[int, Item] = {}
         self.held: dict[int, Held] = {}
         self.paused: dict[int, float] = {}
-        """Messages that were rejected, and when they can be read again."""
+        """Rejected messages, with the time when they can be read again."""
         self.failures: Counter[int] = Counter()
         self.works: dict[bytes, Work] = {}
         self.stuck: set[int] = set()
         """Messages that a full disk kept from coming back when their reader rejected them."""
         self.damaged: set[int] = set()
         self.reported = 0
-        """How often a restart told of damage."""
+        """How often a restart reported damage."""
         self.crashes = self.restarts = 0
         self._start()
 
@@ -123,32 +123,32 @@ class SimulatedHost:
         self.descriptors: dict[str, OpenQueueDescriptor] = {}
 
     def restart(self) -> None:
-        """The queue manager is stopped in an orderly way."""
+        """Stop the queue manager properly and start it again."""
         self.manager.stop()
         self.store.close()
         self._confirm_all()
         self._come_back()
 
     def kill(self) -> None:
-        """The process ends without warning; the machine goes on."""
+        """End the process without warning; the machine goes on."""
         self.disk.kill()
         self._come_back()
 
     def fill_disk(self) -> None:
-        """Somebody else takes the space."""
+        """Let somebody else take the space on the disk."""
         self.disk.capacity = self.disk.used_bytes + self.rng.choice((0, 0, 5000, 20000))
 
     def free_disk(self) -> None:
         self.disk.capacity = None
 
     def crash(self) -> None:
-        """The power goes."""
+        """Turn the power off."""
         self.crashes += 1
         self.disk.crash(self.rng)
         self._come_back()
 
     def _come_back(self) -> None:
-        """Start again, as often as the power goes meanwhile, and see what is there."""
+        """Start again, as often as the power fails meanwhile, and compare what is there."""
         self.restarts += 1
         while True:
             if self.rng.random() < 0.2:
@@ -162,18 +162,18 @@ class SimulatedHost:
                 self.crashes += 1
                 self.disk.crash(self.rng)
             except StoreFullError:
-                # Nothing is lost by that; somebody has to make room.
+                # Nothing is lost by that, but somebody has to make room.
                 assert self.disk.capacity is not None
                 self.disk.capacity = None
                 self.disk.kill()
         self._settle()
         try:
             self._run_timers()
-        except PowerLoss:  # for which the start was too short
+        except PowerLoss:  # it was to come during the start, and comes now
             self.crash()
 
     def _settle(self) -> None:
-        """Find the number of events after which the model is what the queue manager found again."""
+        """Find the number of events after which the model equals what the queue manager has recovered."""
         found = self._found()
         candidate = self.confirmed.copy()
         events = list(self.uncertain)
@@ -188,7 +188,7 @@ class SimulatedHost:
         for lookup_id in self.damaged & candidate.standing.keys() - found.standing.keys():
             candidate.apply([Gone(lookup_id)])
         for lookup_id in self.damaged & found.messages.keys():
-            # It stays in the log until its segment goes, and has to be met again.
+            # It stays in the log until its segment goes, and must be found again.
             candidate.messages[lookup_id] = found.messages[lookup_id]
         self.confirmed, self.current = candidate, candidate.copy()
         self.uncertain = []
@@ -210,7 +210,7 @@ class SimulatedHost:
         self.check()
 
     def _found(self) -> State:
-        """What the queue manager has, in the words of the model."""
+        """Describe what the queue manager holds, in terms of the model."""
         found = State()
         core = self.manager.core
         for path, queue in self._queues().items():
@@ -238,12 +238,12 @@ class SimulatedHost:
         return found
 
     def _queues(self) -> dict[str, Queue]:
-        """The queues that were created, by their paths in lower case."""
+        """Return the created queues, by their paths in lower case."""
         by_path = self.manager.core.by_path
         return {path: queue for path, queue in by_path.items() if path.startswith("host\\private$\\q-")}
 
     def _all_queues(self) -> dict[str, Queue]:
-        """Everything that messages may stand in: also journals, dead letters, and queues of other hosts."""
+        """Return all queues in which messages may stand: also journals, dead letters, and queues of other hosts."""
         core = self.manager.core
         roots = [*core.by_path.values(), *core.outgoing.values()]
         return {member.pathname.lower(): member for root in roots for member in root.family}
@@ -291,7 +291,7 @@ class SimulatedHost:
 
     @contextmanager
     def _perhaps_full(self) -> Iterator[None]:
-        """What fails for want of space has changed nothing, which :meth:`check` sees to."""
+        """Allow a failure for lack of space. It must have changed nothing, which :meth:`check` verifies."""
         try:
             yield
         except StoreFullError:
@@ -300,7 +300,7 @@ class SimulatedHost:
     def _run_timers(self) -> None:
         failures = self.manager.core.timers.failures
         self.manager.run_timers()
-        if self.disk.powerless:  # a timer that fails keeps no other from its moment, whatever it failed of
+        if self.disk.powerless:  # a timer that fails, for any reason, does not keep others from running
             raise PowerLoss("in a timer")
         assert self.disk.capacity is not None or self.manager.core.timers.failures == failures
         messages = self.current.messages | self.express
@@ -313,13 +313,13 @@ class SimulatedHost:
         self._happened(*self._left([(lookup_id, reason) for _, lookup_id, reason in sorted(fates)]))
 
     def _after_pauses(self) -> list[tuple[float, int, int]]:
-        """Messages that go when their pause is over, with when and why; there are none without readers."""
+        """Return messages that leave when their pause is over, with when and why; without readers there are none."""
         return []
 
     # --- what the model knows -------------------------------------------------------------------------------
 
     def _everything(self) -> dict[int, Item]:
-        """All messages that have a place, readable or not."""
+        """Return all messages that have a place, readable or not."""
         sent = {
             member.lookup_id: member.item
             for work in self.works.values()
@@ -329,8 +329,8 @@ class SimulatedHost:
         return self.current.messages | self.express | sent
 
     def _readable(self, path: str, *, peek: bool = False) -> list[int]:
-        """Messages of a queue that nobody holds, in their order; with ``peek`` also those that may be looked at while
-        somebody does."""
+        """Return the messages of a queue that nobody holds, in order; with ``peek`` also those that may be peeked at
+        while somebody holds them."""
         messages = self._everything() if peek else self.current.messages | self.express
         free = (self.current.messages | self.express).keys() - self.held.keys()
         return sorted(
@@ -341,7 +341,7 @@ class SimulatedHost:
         )
 
     def _is_purged(self, lookup_id: int) -> bool:
-        """Whether a purge waits for whoever has the message."""
+        """True if the message will be purged once its reader is done with it."""
         place = self._everything()[lookup_id].place
         return self._queue(place).position(lookup_id).state is PositionState.PURGE_PENDING
 
@@ -354,7 +354,7 @@ class SimulatedHost:
         return self.rng.choice(wanted) if wanted else None
 
     def _any_place(self, transactional: bool | None = None) -> str | None:
-        """A queue, a journal or a subqueue."""
+        """Choose a queue, a journal or a subqueue."""
         path = self._any_queue(transactional)
         if path is None:
             return None
@@ -371,7 +371,7 @@ class SimulatedHost:
         return self.descriptors[path]
 
     def _received(self, *lookup_ids: int, last: bool = True) -> list[Change]:
-        """Messages that a reader has taken, in one event and in this order; see :meth:`_follow`."""
+        """Let a reader take messages, in one event and in this order; see :meth:`_follow`."""
         changes: list[Change] = []
         dues: list[Due] = []
         copied: Counter[str] = Counter()
@@ -387,7 +387,7 @@ class SimulatedHost:
         return changes + self._follow(dues, last=last)
 
     def _let_go(self, *lookup_ids: int) -> list[list[Change]]:
-        """Messages come back to their places, except those that were purged or have expired meanwhile."""
+        """Return messages to their positions, except those that were purged or have expired meanwhile."""
         fates = []
         for lookup_id in lookup_ids:
             held = self.held.pop(lookup_id)
@@ -419,15 +419,15 @@ class SimulatedHost:
         return item.expiry is not None and item.expiry <= self.now and self._is_destination(item.place)
 
     def _is_destination(self, place: str) -> bool:
-        """Whether messages wait there for their readers: neither a journal nor a grave nor on their way."""
+        """True if messages wait there for readers: not in a journal, a dead-letter queue or an outgoing queue."""
         return root_of(place) in self.current.queues and not place.endswith(JOURNAL)
 
     def _has_gone(self, lookup_id: int, item: Item) -> bool:
-        """Whether a message has expired and left: a full disk may not have let it go at its moment."""
+        """True if a message has expired and left; a full disk may have kept it from leaving in time."""
         return self._expired(item) and self._queue(item.place).positions.get(lookup_id) is None
 
     def _journal_of(self, item: Item, more: int = 0) -> str | None:
-        """Where a received message goes, if it goes anywhere; ``more`` bytes are on their way there already."""
+        """Return where a received message goes, if anywhere; ``more`` bytes are on their way there already."""
         path = root_of(item.place)
         traits = self.current.queues[path]
         if item.place != path or not traits.journaling:
@@ -439,7 +439,7 @@ class SimulatedHost:
     # --- what follows ---------------------------------------------------------------------------------------
 
     def _acknowledgments(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
-        """What the sender of a message is told of its fate in its destination queue."""
+        """Return what the sender of a message must be told of its fate in its destination queue."""
         wishes = item.wishes
         if not self._is_destination(item.place) or item.reason or not wishes.wants(fate):
             return []
@@ -453,13 +453,13 @@ class SimulatedHost:
         ]
 
     def _has_room(self, place: str) -> bool:
-        """Whether an acknowledgment certainly gets into a queue: it is none of a transactional one."""
+        """True if an acknowledgment certainly fits into a queue; transactional queues take none."""
         traits = self.current.queues.get(place)
         return traits is None or (traits.quota_kb == UNLIMITED and not traits.transactional)
 
     def _graves(self, item: Item, fate: int, lookup_id: int = 0, besides: str = "") -> list[Due]:
-        """Where a transactional message is kept that its sender wants back; others have reached their queue. The queue
-        ``besides`` is going: what was to be kept there is kept where the system keeps its own."""
+        """Return where a message is kept as a dead letter, if its sender asked for that. ``besides`` is a queue that is
+        being deleted: the system's queue takes what was meant for it."""
         wishes, core = item.wishes, self.manager.core
         wanted = wishes.dead_letter and (wishes.transactional or fate == NO_ROOM) and not item.reason
         wanted &= wishes.sent_by(core.record.identifier)
@@ -479,8 +479,8 @@ class SimulatedHost:
     def _left(
         self, fates: list[tuple[int, int]], besides: str = "", also: Iterable[Due] = ()
     ) -> list[list[Change]]:
-        """Messages that nobody received leave their queues, one event for each. The queue ``besides`` is going and
-        gets nothing; what is ``also`` due may have followed."""
+        """Let messages leave their queues unread, one event each. The queue ``besides`` is being deleted and gets
+        nothing; the messages in ``also`` may follow too."""
         events = []
         for lookup_id, fate in fates:
             item = self._message(lookup_id)
@@ -491,7 +491,7 @@ class SimulatedHost:
                 for each in (dues, graves)
             )
             stands = self._stands_in_a_grave(lookup_id, item)
-            if stands is not None:  # as it was, for there was no room to write why
+            if stands is not None:  # unchanged, as there was no room to write the reason
                 events.append(self._moved(lookup_id, stands) + self._follow(dues, last=False))
             else:
                 events.append(self._gone(lookup_id) + self._follow(dues + graves, last=False))
@@ -510,7 +510,7 @@ class SimulatedHost:
         return None
 
     def _sent_copy(self, item: Item) -> list[Due]:
-        """The copy that a sender keeps of a message that has arrived."""
+        """Return the copy that a sender keeps of a message that has arrived."""
         journal = self.manager.core.journal_queue
         assert journal is not None
         if not item.wishes.journal or not item.wishes.sent_by(self.manager.core.record.identifier):
@@ -518,7 +518,7 @@ class SimulatedHost:
         return [Due(Kind.COPY, journal.pathname.lower(), ARRIVED, item.wishes.identifier, item.text)]
 
     def _fresh(self) -> list[tuple[int, Queue]]:
-        """Messages that nobody has explained yet, in the order they came."""
+        """Return the messages that are not explained yet, in the order in which they came."""
         found = [
             (entry.lookup_id, queue)
             for queue in self._all_queues().values()
@@ -550,7 +550,7 @@ class SimulatedHost:
         return changes
 
     def _see_all(self) -> None:
-        """All messages so far are explained."""
+        """Check that all messages so far are explained."""
         assert not self._fresh(), "a message came from nowhere"
         self.highest = max([self.highest, *map(number_of, self._explained)])
         self._explained.clear()
@@ -558,7 +558,7 @@ class SimulatedHost:
     # --- what must hold -------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """The queue manager holds what the model holds: places, order, states, bytes, queues."""
+        """Check that the queue manager holds what the model holds: places, order, states, bytes, queues."""
         self._forget_damaged()
         core = self.manager.core
         queues = self._queues()
@@ -584,7 +584,7 @@ class SimulatedHost:
                 assert self._item(self._queue(item.place), lookup_id) == item
 
     def _forget_damaged(self) -> None:
-        """Whoever meets a damaged message sets it aside, and after a crash it may have to be met again."""
+        """Take damaged messages out of the model that the queue manager has set aside; a crash may bring them back."""
         for lookup_id in self.damaged & self.current.messages.keys():
             queue = self._queue(self.current.messages[lookup_id].place)
             if queue.positions.get(lookup_id) is None:

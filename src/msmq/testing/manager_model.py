@@ -1,8 +1,8 @@
-"""What a queue manager must remember, as plainly as it can be said: the model of :mod:`msmq.testing.manager_sim`.
+"""The model of :mod:`msmq.testing.manager_sim`: what a queue manager must remember, in the simplest form.
 
-The model is a :class:`State`, changed by *events*. An event is there whole or not at all, and no event is
-there without those before it. What a crash leaves must therefore be the state after some number of events,
-and at least as many as were confirmed durable.
+The model is a :class:`State`, changed by *events*. An event survives whole or not at all, and only together with all
+events before it. So a crash must leave the state after some number of events, which is at least the number that were
+confirmed durable.
 
 Messages are known by their lookup identifiers, which are never given out twice.
 """
@@ -21,7 +21,7 @@ JOURNAL: Final = ";journal"
 
 
 class Traits(NamedTuple):
-    """What a queue was created with, and the subqueues it has got since."""
+    """The properties with which a queue was created, and the subqueues it has got since."""
 
     transactional: bool = False
     journaling: bool = False
@@ -31,7 +31,7 @@ class Traits(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A message: the path of the queue it stands in, its text, its size, and when it may no longer be read."""
+    """A message: the path of its queue, its text, its size, and when it expires."""
 
     place: str
     text: bytes
@@ -40,7 +40,7 @@ class Item(NamedTuple):
     recoverable: bool
     wishes: Wishes = NO_WISHES
     reason: int = 0
-    """Why it is a dead letter; 0 for every other message."""
+    """The reason why it is a dead letter; 0 for every other message."""
 
 
 class Operation(NamedTuple):
@@ -94,13 +94,13 @@ Change: TypeAlias = QueueWritten | QueueGone | Put | Gone | Moved | Promised | E
 
 @dataclass(slots=True)
 class Event:
-    """Changes that belong together, and what was told when they were made."""
+    """Changes that belong together, with what callers knew when they were made."""
 
     mark: int
-    """The store's count of records when the call ended: durable from there on."""
+    """The store's count of records when the call ended; the event is durable once they are."""
     changes: list[Change]
     highest: int
-    """The highest arrival number that was given out by then."""
+    """The highest arrival number given out by then."""
 
 
 @dataclass(slots=True)
@@ -139,13 +139,13 @@ class State:
                 self.promised.pop(transaction, None)
 
     def _forget_operations(self, gone: Callable[[Operation], bool]) -> None:
-        """What transactions did to a message or in a queue goes with it."""
+        """Forget what prepared transactions did to a message, or in a queue, that is gone."""
         for transaction, operations in self.promised.items():
             self.promised[transaction] = tuple(member for member in operations if not gone(member))
 
     @property
     def standing(self) -> dict[int, Item]:
-        """Messages that have a place in a queue: also those that are still being sent."""
+        """Messages that have a position in a queue, including those that are still being sent."""
         sent = {
             member.lookup_id: member.item
             for operations in self.promised.values()
@@ -155,8 +155,7 @@ class State:
         return self.messages | sent
 
     def differs(self, other: State, besides: Collection[int] = ()) -> str:
-        """What is not the same in two states, as text; empty when nothing is. Messages of ``besides`` do not
-        count."""
+        """Describe how two states differ, ignoring the messages in ``besides``; empty if they do not."""
         pairs: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
             ("queues", self.queues, other.queues),
             ("messages", _without(self.standing, besides), _without(other.standing, besides)),
@@ -185,10 +184,10 @@ def _touched(state: State) -> dict[bytes, object]:
 
 
 def root_of(path: str) -> str:
-    """The queue that a journal or a subqueue belongs to."""
+    """Return the queue to which a journal or a subqueue belongs."""
     return path.partition(";")[0]
 
 
 def number_of(lookup_id: int) -> int:
-    """The arrival number in a lookup identifier."""
+    """Return the arrival number in a lookup identifier."""
     return lookup_id & (1 << ARRIVAL_BITS) - 1

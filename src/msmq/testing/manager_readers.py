@@ -1,7 +1,7 @@
-"""Steps of the manager's simulator in which applications read as they do in the world.
+"""Steps of the manager's simulator in which applications read as real ones do.
 
-They prefetch, acknowledge in groups, reject, disconnect, look through a queue with a cursor, read parts of it, and
-take several messages at once.
+They prefetch, acknowledge in groups, reject, disconnect, walk over a queue with a cursor, read parts of it, and take
+several messages at once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Readers(SimulatedHost):
     """A queue manager and the applications that read from it."""
 
     def commit(self) -> None:
-        """The store makes everything durable."""
+        """Make everything durable."""
         self.store.commit()
         self._confirm()
 
     # --- several at once ------------------------------------------------------------------------------------
 
     def receive_many(self) -> None:
-        """Several messages at once, taken or held."""
+        """Take or hold several messages at once."""
         path = self._any_place()
         if path is None:
             return
@@ -61,16 +61,16 @@ class Readers(SimulatedHost):
     # --- readers that hold messages -------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """A reader opens a queue, as a rule one with messages."""
+        """Open a queue for a reader, usually one with messages."""
         places = [path for path in (self._any_place() for _ in range(4)) if path is not None]
         path = max(places, key=lambda each: len(self._readable(each)), default=None)
         if path is not None and len(self.readers) < MOST_READERS:
-            self._descriptor(path)  # an empty subqueue goes when nobody has it open
+            self._descriptor(path)  # an empty subqueue disappears when nobody has it open
             with self._perhaps_full():
                 self.readers.append(self.channel.reader(path, self._any_policy(path)))
 
     def _any_policy(self, path: str) -> Retry:
-        """What a reader wants to become of the messages that it rejects."""
+        """Choose what a reader wants to happen to the messages that it rejects."""
         rng = self.rng
         if path not in self.current.queues or rng.random() < 0.5:
             return NO_RETRY
@@ -81,7 +81,7 @@ class Readers(SimulatedHost):
         return Retry(delay_ms, most, subqueue)
 
     def prefetch(self) -> None:
-        """A reader asks for messages, whether or not it has settled those it has."""
+        """Let a reader ask for messages, even if it has not settled those it has."""
         if self._any_reader() is None or self.rng.random() < 0.3:
             self.connect()
         reader = self._any_reader()
@@ -97,7 +97,7 @@ class Readers(SimulatedHost):
             self.held[lookup_id] = Held(reader=reader)
 
     def acknowledge(self) -> None:
-        """A reader has done a group of messages, which leave the queue together."""
+        """Acknowledge a group of messages, which leave the queue together."""
         reader, group = self._any_group()
         if reader is None:
             return
@@ -114,7 +114,7 @@ class Readers(SimulatedHost):
         self._happened([*kept, *(change for changes in gone for change in changes)])
 
     def reject(self) -> None:
-        """A reader gives messages back, or lets them be put aside."""
+        """Give messages back, or move them to a subqueue."""
         reader, group = self._any_group()
         if reader is None:
             return
@@ -130,7 +130,7 @@ class Readers(SimulatedHost):
         done = [lookup_id for lookup_id in group if lookup_id not in reader.begun]
         if len(done) < len(group):
             assert self.disk.capacity is not None, "a reader could not give back what it holds"
-            # The channel has let it go all the same; it comes back when the reader disconnects.
+            # The channel has given them up in any case; they come back when the reader disconnects.
             self.stuck.update(set(group) - set(done))
         aside = [lookup_id for lookup_id in done if target and not self.held[lookup_id].purged]
         if not target:
@@ -144,8 +144,8 @@ class Readers(SimulatedHost):
         self._happened(*self._left(late + fates))
 
     def _failed(self, reader: Reader, done: list[int]) -> tuple[str, list[int]]:
-        """What the reader's policy has become of messages that it has rejected: where poison goes, and what is poison.
-        The others are back, or back after a pause."""
+        """Apply the reader's policy to messages that it has rejected. Returns where poison goes, and which messages are
+        poison; the others are back, or back after a pause."""
         retry, poison = reader.retry, []
         for lookup_id in done:
             if self.held[lookup_id].purged:
@@ -160,7 +160,7 @@ class Readers(SimulatedHost):
         return f"{root_of(reader.path)};{retry.poison_subqueue}", poison
 
     def _after_pauses(self) -> list[tuple[float, int, int]]:
-        """Messages whose pause is over can be read again, except those that were purged or have expired meanwhile."""
+        """Make messages readable whose pause is over. Returns those that were purged or have expired meanwhile."""
         fates = []
         for lookup_id, until in sorted(self.paused.items()):
             if until <= self.now:
@@ -171,7 +171,7 @@ class Readers(SimulatedHost):
         return fates
 
     def _ends(self, lookup_id: int) -> bool:
-        """Whether a message that somebody gives back has gone for good."""
+        """True if a message that is given back has gone for good."""
         return self.held[lookup_id].purged or self._has_gone(lookup_id, self._message(lookup_id))
 
     def _make_subqueue(self, path: str, name: str) -> None:
@@ -181,7 +181,7 @@ class Readers(SimulatedHost):
             self._happened([QueueWritten(path, traits._replace(subqueues=traits.subqueues | {name}))])
 
     def disconnect(self) -> None:
-        """A reader goes; what it held comes back."""
+        """Disconnect a reader; the messages that it held come back."""
         reader = self._any_reader()
         if reader is None:
             return
@@ -201,7 +201,8 @@ class Readers(SimulatedHost):
         return self.rng.choice(self.readers) if self.readers else None
 
     def _any_group(self) -> tuple[Reader | None, list[int]]:
-        """A reader, and some of the messages that it holds, in any order. One that holds none asks for some first."""
+        """Choose a reader and some of the messages that it holds, in any order. A reader that holds none asks for some
+        first."""
         self._forget_damaged()
         holding = [held.reader for held in self.held.values() if held.reader is not None and held.reader.open]
         if not holding:
@@ -215,7 +216,7 @@ class Readers(SimulatedHost):
         return reader, self.rng.sample(sorted(begun), count)
 
     def hear(self) -> None:
-        """Applications get the answers that have become durable."""
+        """Deliver the replies that have become durable to the applications."""
         self.channel.became_durable()
         for reader in self.readers:
             for lookup_id, data in reader.deliveries():
@@ -231,7 +232,7 @@ class Readers(SimulatedHost):
     # --- looking --------------------------------------------------------------------------------------------
 
     def read_span(self) -> None:
-        """A part of a queue is read, and left as it is."""
+        """Read a part of a queue, and leave it as it is."""
         path = self._any_place()
         if path is None:
             return
@@ -247,7 +248,7 @@ class Readers(SimulatedHost):
             self._is_the_message(lookup_id, data)
 
     def look_through(self) -> None:
-        """A cursor goes through a queue; the message that it stands on may be taken."""
+        """Walk over a queue with a cursor, and perhaps take the message on which it stands."""
         path = self._any_place()
         if path is None or any(lookup_id in self.damaged for lookup_id in self._readable(path, peek=True)):
             return

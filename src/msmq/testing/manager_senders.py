@@ -1,6 +1,6 @@
-"""Steps of the manager's simulator in which applications and other hosts send, and what has to follow from that.
+"""Steps of the manager's simulator in which applications and other hosts send, and what must follow from that.
 
-Messages come from :mod:`msmq.testing.traffic`: most of them ordinary, some with anything that a message may have.
+Messages come from :mod:`msmq.testing.traffic`: most are ordinary, some have anything that a message may have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
 ENQUEUE = OperationType.ENQUEUE
 LARGEST_BODY: Final = 7_000
 ODD: Final = 0.25
-"""How many messages are drawn without regard to what is usual."""
+"""The share of messages that are drawn without regard to what is usual."""
 
 
 class Senders(SimulatedHost):
@@ -54,7 +54,7 @@ class Senders(SimulatedHost):
     # --- messages -------------------------------------------------------------------------------------------
 
     def _draft(self, path: str, door: Door = Door.MANAGER, **given: Any) -> Draft:
-        """What an application on this host, or another host, sends to a queue."""
+        """Draw a message that an application on this host, or another host, sends to a queue."""
         here = self.manager.core.record.identifier
         source = self._stranger.surroundings.source if door & Door.WIRE else here
         queues = self.current.queues
@@ -68,12 +68,14 @@ class Senders(SimulatedHost):
         )
         traffic = Traffic(self.rng, world, door, everything=self.rng.random() < ODD)
         draft = traffic.draft(destination=f"DIRECT=OS:{path}", **given)
-        # Without zeros: damage in the last batch is told from a torn one by sectors that were never written.
+        # No zeros: damage in the last batch is told from a torn write by sectors that were never written.
         body = b"%d:" % next(self._texts) + b"." * len(draft.body)
         return draft.changed(body=body, time_to_be_received_s=self._life_s(draft))
 
     def _life_s(self, draft: Draft) -> int | None:
-        """No two messages expire in the same second, so that it is known which one does first."""
+        """Choose a lifetime so that no two messages expire in the same second: then it is known which one does
+        first.
+        """
         life_s = draft.time_to_be_received_s
         if not life_s or life_s == INFINITE:
             return life_s
@@ -83,7 +85,7 @@ class Senders(SimulatedHost):
         return life_s
 
     def _item_of(self, path: str, draft: Draft, transactional: bool) -> Item:
-        """What a queue has to hold of a draft that is sent now."""
+        """Return what a queue must hold of a draft that is sent now."""
         here = self.manager.core.record.identifier
         said = replace(
             properties_of(draft),
@@ -122,7 +124,7 @@ class Senders(SimulatedHost):
                 self._post(path, self._draft(path, delivery=delivery))
 
     def _post(self, path: str, draft: Draft, work: Work | None = None) -> None:
-        """Send a message, and see that quota and number are right and that its sender is told."""
+        """Send a message, and check the quota, the number, and what its sender is told."""
         item = self._item_of(path, draft, work is not None)
         quota_kb = self.current.queues[path].quota_kb
         fits = quota_kb == UNLIMITED or self._used(path) + item.size <= 1024 * quota_kb
@@ -148,7 +150,7 @@ class Senders(SimulatedHost):
             self._arrived([(copy.lookup_id, item)])
 
     def arrive(self) -> None:
-        """A packet of another host arrives, which names queues in every way that packets have for it."""
+        """Let a packet from another host arrive, which may name queues in every way that packets can."""
         path = self._any_queue(transactional=False)
         if path is not None:
             delivery = self.rng.choice((Delivery.EXPRESS, Delivery.RECOVERABLE))
@@ -176,12 +178,12 @@ class Senders(SimulatedHost):
         self._arrived([(delivery.lookup_ids[0], item)])
 
     def _refused(self, item: Item) -> None:
-        """The sender of a message that has no room is told, and may have it back. Its identifier nobody knows."""
+        """Check that the sender of a message without room is told, and may get it back. Nobody knows its identifier."""
         dues = self._acknowledgments(item, NO_ROOM) + self._graves(item, NO_ROOM)
         self._happened(*([change] for change in self._follow(dues)))
 
     def _arrived(self, sent: list[tuple[int, Item]]) -> None:
-        """Messages stand in their queue, unless their time is up already, and then what follows from that."""
+        """Put messages into their queue, with what follows from it, also for those whose time is up already."""
         dues: list[Due] = []
         for lookup_id, item in sent:
             if item.expiry is not None and item.expiry <= self.now:
@@ -201,7 +203,7 @@ class Senders(SimulatedHost):
         self._happened([], *([change] for change in self._follow(dues)))
 
     def send_batch(self) -> None:
-        """A client sends several messages at once, some of them alike."""
+        """Send several messages at once as a client does, some of them alike."""
         unlimited = [path for path, traits in self.current.queues.items() if traits.quota_kb == UNLIMITED]
         if not unlimited:
             return
@@ -234,7 +236,7 @@ class Senders(SimulatedHost):
         places = (queue.positions.get(reply.lookup_ids[index]) for queue in self._all_queues().values())
         entry = next((entry for entry in places if entry is not None), None)
         if entry is not None:
-            item = item._replace(size=entry.size)  # with who its sender is
+            item = item._replace(size=entry.size)  # with the SID of its sender
         wishes = item.wishes._replace(
             identifier=reply.queue_manager + reply.ordinals[index].to_bytes(4, "little"),
             grave=item.wishes.grave.replace(".\\", "host\\"),

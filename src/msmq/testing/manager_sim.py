@@ -1,16 +1,16 @@
-"""The queue manager and its store together, against a model, on a disk that loses power.
+"""Test the queue manager and its store against a model, on a disk that loses power.
 
-``python -m msmq.testing.manager_sim --seed N --steps N --seeds N`` runs simulations one seed after the other and
-ends at the first failure with the command that replays it; ``make sim`` goes on until somebody stops it.
+``python -m msmq.testing.manager_sim --seed N --steps N --seeds N`` runs simulations seed after seed and ends at the
+first failure with the command that replays it; ``make sim`` goes on until it is stopped.
 
-A step is anything somebody may ask of a queue manager (:class:`ManagerSimulation` has a method for each), a
-commit of the store, a piece of cleaning, or a fault: the power goes at any write or sync, with unsynced
-sectors torn or lost; the process is killed; the disk is full for a while; a bit flips. After every step the
-queue manager must hold exactly what the model holds, and after every restart some state between what was
-confirmed and what was asked for (see :mod:`msmq.testing.manager_model`).
+A step is anything that may be asked of a queue manager (:class:`ManagerSimulation` has a method for each), a commit of
+the store, a piece of cleaning, or a fault: the power fails at any write or sync, with unsynced sectors torn or lost;
+the process is killed; the disk is full for a while; a bit flips. After every step the queue manager must hold exactly
+what the model holds, and after every restart some state between what was confirmed and what was asked for (see
+:mod:`msmq.testing.manager_model`).
 
-A purge is not one event: it takes message after message away, and a crash may come between two of them. So do
-timers that run at the same time.
+A purge is not one event: it removes one message after another, and a crash may come between two of them. The same goes
+for timers that run at the same time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ManagerSimulation(Senders, Readers):
     # --- durability -----------------------------------------------------------------------------------------
 
     def commit_slowly(self) -> None:
-        """A batch is being written while other things happen."""
+        """Do other things while a batch is being written."""
         batch = self.store.take()
         for _ in range(self.rng.randint(1, 3)):
             self.rng.choice((self.send, self.receive, self.end_transaction, self.enqueue_in_transaction))()
@@ -81,11 +81,11 @@ class ManagerSimulation(Senders, Readers):
         self._confirm()
 
     def clean(self) -> None:
-        """A piece of cleaning."""
+        """Do a piece of cleaning."""
         self.store.clean_step(self.cleaning, self.rng.choice((500, 4000, 40000)))
 
     def compact(self) -> None:
-        """The whole log is rewritten."""
+        """Rewrite the whole log."""
         with self._perhaps_full():
             self.store.compact(self.cleaning)
         self._confirm()
@@ -111,7 +111,7 @@ class ManagerSimulation(Senders, Readers):
             self._happened([QueueWritten(path, traits)])
 
     def delete_queue(self) -> None:
-        """One event, with everything in the queue."""
+        """Delete a queue with everything in it, in one event."""
         path = self._any_queue()
         if path is None:
             return
@@ -130,7 +130,9 @@ class ManagerSimulation(Senders, Readers):
             self.descriptors = {key: value for key, value in self.descriptors.items() if root_of(key) != path}
 
     def _told_of_unsent(self, work: Work, path: str) -> list[Due]:
-        """A message that a transaction has not sent yet goes with its queue too. Its sender may be told at once."""
+        """Return what senders may be told of messages that a transaction has not sent yet and that go with their
+        queue.
+        """
         sent = [member for member in work.operations if member.kind is ENQUEUE and member.item.place == path]
         dues = [due for member in sent for due in self._acknowledgments(member.item, DELETED)]
         return [due._replace(certain=False) for due in dues]
@@ -160,14 +162,14 @@ class ManagerSimulation(Senders, Readers):
                     self._happened(self._received(lookup_id))
 
     def _read(self, path: str, event: Callable[..., None], work: Work | None = None) -> int | None:
-        """Read the first message, and see that it is the right one."""
+        """Read the first message, and check that it is the right one."""
         transaction = None if work is None else self.manager.transactions.find(work.identifier)
         options = {} if transaction is None else {"transaction": transaction}
         results: list[ReadResult] = []
         event(self._descriptor(path), results.append, timeout_s=0, **options)
         (result,) = results
         if result.position is not None:
-            # The log may hold an older copy that is sound, and a restart finds that one.
+            # The log may hold an older, sound copy, which a restart would find.
             self.damaged.discard(result.position.lookup_id)
         self._forget_damaged()
         readable = self._readable(path, peek=event == self.manager.reading.peek)
@@ -213,7 +215,7 @@ class ManagerSimulation(Senders, Readers):
                 self._happened(self._received(lookup_id))
 
     def move(self) -> None:
-        """A message goes to a subqueue, or comes back from one."""
+        """Move a message to a subqueue, or back from one."""
         path = self._any_queue()
         readable = [] if path is None else self._family_readable(path)
         if path is None or not readable:
@@ -232,7 +234,7 @@ class ManagerSimulation(Senders, Readers):
         return [lookup_id for lookup_id in readable if lookup_id not in self.damaged]
 
     def _target(self, path: str, source: str) -> str:
-        """Another place of the same family; a subqueue is made when it is first needed."""
+        """Choose another queue of the same family; a subqueue is created when it is first needed."""
         target = self.rng.choice([path, *(f"{path};{name}" for name in SUBQUEUES)])
         if target == source:
             target = path if source != path else f"{path};{SUBQUEUES[0]}"
@@ -279,7 +281,7 @@ class ManagerSimulation(Senders, Readers):
             self.held[lookup_id] = Held()
 
     def send_transactionally(self) -> None:
-        """Several messages to several queues at once."""
+        """Send several messages to several queues at once."""
         if len(self.works) < MOST_TRANSACTIONS:
             transaction = self.manager.transactions.create()
             work = self.works[transaction.identifier] = Work(transaction.identifier)
@@ -291,7 +293,7 @@ class ManagerSimulation(Senders, Readers):
             self._end(work, commit=True)
 
     def prepare(self) -> None:
-        """A coordinator asks for a promise."""
+        """Prepare a transaction for its coordinator."""
         works = [work for work in self.works.values() if work.distributed and not work.promised]
         if works:
             work = self.rng.choice(works)
@@ -347,15 +349,15 @@ class ManagerSimulation(Senders, Readers):
     # --- time -----------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.now += self.rng.choice((1, 10, 100))
         self._run_timers()
 
     # --- damage ---------------------------------------------------------------------------------------------
 
     def damage(self) -> None:
-        """A bit flips in a message that is on disk. Neither reading it, nor a restart, nor the rewriting of the log
-        may cost any other message, and somebody must be told."""
+        """Flip a bit in a message on the disk. Neither reading it, nor a restart, nor rewriting the log may lose any
+        other message, and the damage must be reported."""
         self.free_disk()
         self.commit()
         candidates = [
@@ -383,7 +385,7 @@ class ManagerSimulation(Senders, Readers):
         self.rng.choice((self.kill, self.crash))()
         told = self.reported > reported
         while not self._rewritten():
-            told = True  # by a queue manager that is no more
+            told = True  # reported by a queue manager that has ended
             self.crash()
         told |= any(lost.lookup_id == lookup_id for lost in self.cleaning.lost_records)
         assert told, "damage went without a word"
@@ -396,7 +398,7 @@ class ManagerSimulation(Senders, Readers):
         self._confirm()
 
     def _meet_damage(self, lookup_id: int) -> None:
-        """Somebody wants to read the message while the queue manager runs."""
+        """Try to read the damaged message while the queue manager runs."""
         descriptor = self._descriptor(self.current.messages[lookup_id].place)
         result = self.manager.reading.read_by_lookup_id(
             descriptor, lookup_id, MessageSeekAction.CURRENT, peek=self.rng.random() < 0.5
@@ -406,17 +408,17 @@ class ManagerSimulation(Senders, Readers):
         self._happened([Gone(lookup_id)])
 
     def _rewritten(self) -> bool:
-        """Rewrite the log; False if the power went."""
+        """Rewrite the log. Returns False if the power failed."""
         try:
             self.store.compact(self.cleaning)
         except PowerLoss:
             return False
         return True
 
-    # --- at random ------------------------------------------------------------------------------------------
+    # --- random steps ---------------------------------------------------------------------------------------
 
     def step(self, *, powerless: float = 0.08, faulty: float = 0) -> None:
-        """One step of any kind, now and then with the power about to go, or with an internal error in it."""
+        """Do one step of any kind, sometimes with a power failure ahead or with an internal error in it."""
         if self.rng.random() < powerless:
             self.disk.crash_at(self.rng.randint(1, 12))
         elif faulty and self.rng.random() < faulty:
@@ -425,7 +427,7 @@ class ManagerSimulation(Senders, Readers):
         self.perform(name)
 
     def perform(self, name: str) -> None:
-        """A step by its name, and what must hold afterwards."""
+        """Do a step by its name, then check what must hold."""
         self.steps += 1
         raised = self.faults.raised
         try:
@@ -433,7 +435,7 @@ class ManagerSimulation(Senders, Readers):
         except PowerLoss:
             self.faults.disarm()
             self.crash()
-        except Fault:  # the process ends, and what it had not written is gone
+        except Fault:  # the process ends, and what it had not written is lost
             self.faults.disarm()
             self.crash()
         else:
@@ -481,14 +483,14 @@ WEIGHTS: Final = {
     "fill_disk": 3,
     "free_disk": 3,
 }
-"""Every step and how often it comes."""
+"""Every step with its relative frequency."""
 _FAULTY: Final = 0.05
-"""How many steps meet an internal error."""
+"""The share of steps that meet an internal error."""
 
 
 def run(seed: int, steps: int, *, damaging: bool = False) -> ManagerSimulation:
-    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then, otherwise there are
-    internal errors."""
+    """Run a simulation that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then, otherwise
+    there are internal errors."""
     simulation = ManagerSimulation(Random(seed))
     with simulation.faults.planted():
         for _ in range(steps):

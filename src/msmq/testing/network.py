@@ -1,12 +1,12 @@
-"""A network in memory that breaks in every way a real one may, in simulated time.
+"""A network in memory that can fail in every way a real one can, in simulated time.
 
-Connections are two pipes of bytes. What is written arrives after a while, in pieces of any size, in order, or never;
-a connection may be cut between any two bytes, for both sides at once or for one of them first. Two hosts may be
-unable to reach each other, in one direction or both: then bytes wait as they do in TCP, which sends again, until the
-way is open or the connection is given up. Datagrams get lost, overtake each other and come twice.
+A connection is two pipes of bytes. What is written arrives after a while, in pieces of any size and in order, or never;
+a connection may be cut between any two bytes, for both sides at once or for one of them first. Two hosts may be unable
+to reach each other, in one direction or both: then bytes wait, as TCP retransmits them, until the network is healed or
+the connection is given up. Datagrams get lost, overtake each other and come twice.
 
-Everything is deterministic: chance comes from the generator given to :class:`SimulatedNetwork`, and time moves only
-when nobody has anything left to do.
+Everything is deterministic: all chance comes from the generator given to :class:`SimulatedNetwork`, and time moves only
+when no process has anything left to do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Pipe:
         self._scheduled = False
 
     def kick(self) -> None:
-        """There may be something to bring over."""
+        """Schedule the next arrival, if there is something to deliver."""
         if not self._scheduled and (self.buffer or self.eof or self.reset):
             self._scheduled = True
             self.network.after(self.network.latency(), self._arrive)
@@ -55,10 +55,10 @@ class _Pipe:
         self._scheduled = False
         network = self.network
         if not network.reaches(self.source, self.target):
-            return  # everybody is kicked when the way is open again
+            return  # all pipes are kicked when the network is healed
         reader = self.reader
         if reader is None:
-            return  # it is kicked when the other side knows of the connection
+            return  # kicked when the other side knows of the connection
         if reader.gone:
             if self.buffer or self.eof:
                 self._refused()
@@ -80,7 +80,7 @@ class _Pipe:
             reader.receive_eof()
 
     def _refused(self) -> None:
-        """Nobody is there any more: the system of the other host says so."""
+        """Send a reset back: the reader's connection no longer exists."""
         self.buffer.clear()
         self.eof = False
         if self.writer is not None and not self.writer.gone:
@@ -110,7 +110,7 @@ class SimulatedTransport(asyncio.Transport):
         self.peer = peer[0]
         self.paused = False
         self.gone = False
-        """The protocol hears nothing any more."""
+        """True once the protocol gets no more calls."""
         self.most_buffered = 0
         self._protocol = cast(asyncio.Protocol, None)
         self._closing = False
@@ -121,7 +121,7 @@ class SimulatedTransport(asyncio.Transport):
         self._protocol = cast(asyncio.Protocol, protocol)
         protocol.connection_made(self)
 
-    # What protocols ask for
+    # What protocols call.
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -184,7 +184,7 @@ class SimulatedTransport(asyncio.Transport):
         self.outgoing.kick()
         self.lose(None)
 
-    # What the network does
+    # What the network calls.
 
     def receive(self, data: bytes) -> None:
         self.loop.call_soon(self._received, data)
@@ -212,7 +212,7 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.resume_writing()
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is over for this side."""
+        """End the connection for this side."""
         if not self.gone:
             self.gone = True
             self.network.connections.pop(self, None)
@@ -278,10 +278,10 @@ class SimulatedDatagrams(asyncio.DatagramTransport):
 
 
 class SimulatedNetwork:
-    """Hosts, what runs on them, and the lines between them.
+    """Hosts, their processes, and the network between them.
 
-    ``latency_s`` is the shortest and the longest time anything takes; ``write_buffer_bytes`` is how much a
-    transport takes before it asks its protocol to wait.
+    ``latency_s`` is the shortest and the longest time that a delivery takes; ``write_buffer_bytes`` is how much a
+    transport buffers before it asks its protocol to wait.
     """
 
     def __init__(
@@ -301,9 +301,9 @@ class SimulatedNetwork:
         """How often everything that was written arrives at once."""
         self.datagram_loss = 0.0
         self.loops: dict[str, SimulatedLoop] = {}
-        """The processes that live, by the address of their host."""
+        """The running processes, by the address of their host."""
         self.down: set[str] = set()
-        """Hosts without power: they are silent."""
+        """Hosts without power, which are silent."""
         self.blocked: set[tuple[str, str]] = set()
         """Directions in which nothing gets through."""
         self.doors: dict[Address, _Door] = {}
@@ -321,9 +321,9 @@ class SimulatedNetwork:
         heapq.heappush(self._events, (self.now + delay, next(self._numbers), action))
 
     def step(self, until: float) -> SimulatedLoop | None:
-        """Let one thing happen, at ``until`` at the latest: gives the process that did something.
+        """Let one thing happen, at ``until`` at the latest. Returns the process that did something.
 
-        What happens at the same moment in several processes happens in any order.
+        If several processes have something to do at the same moment, any of them may be first.
         """
         while True:
             while self._events and self._events[0][0] <= self.now:
@@ -352,13 +352,13 @@ class SimulatedNetwork:
         return self.rng.uniform(*self.working_s)
 
     def piece(self, size: int) -> int:
-        """How much of what was written arrives together."""
+        """Choose how much of what was written arrives together."""
         return size if self.rng.random() < self.whole_pieces else self.rng.randint(1, size)
 
     # Hosts
 
     def boot(self, address: str, has_power: Callable[[], bool] = lambda: True) -> SimulatedLoop:
-        """Start a process on a host; everything that was sent to the one before is refused now."""
+        """Start a process on a host; everything that was sent to the previous one is refused now."""
         assert address not in self.loops
         self.down.discard(address)
         loop = self.loops[address] = SimulatedLoop(self, address, has_power)
@@ -366,7 +366,8 @@ class SimulatedNetwork:
         return loop
 
     def end(self, address: str, *, silently: bool) -> None:
-        """The process of a host ends; ``silently`` with its machine, else the system closes its connections."""
+        """End the process of a host: with ``silently`` its machine goes too, otherwise the system closes its
+        connections."""
         loop = self.loops.pop(address)
         loop.die()
         for door in [key for key in self.doors if key[0] == address]:
@@ -384,7 +385,7 @@ class SimulatedNetwork:
             self.down.add(address)
 
     def close(self) -> None:
-        """The end of the world."""
+        """End all processes."""
         for loop in self.loops.values():
             loop.die()
         self.loops.clear()
@@ -398,12 +399,12 @@ class SimulatedNetwork:
         self.blocked.add((source, target))
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Let every host reach every other."""
         self.blocked.clear()
         self.kick()
 
     def kick(self) -> None:
-        """Bytes that waited for a line go on their way."""
+        """Let bytes go on that waited for the network."""
         self._pipes = [pipe for pipe in self._pipes if not self._is_done(pipe)]
         for pipe in self._pipes:
             pipe.kick()

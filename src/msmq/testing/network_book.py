@@ -1,8 +1,8 @@
-"""What was sent over the simulated network, what became of it, and what must never be.
+"""A record of what was sent over the simulated network and what became of it, with the guarantees that must hold.
 
-The book is kept by the applications of all hosts. It knows a message by the number in its body; numbers rise in the
-order of sending, and in the order of commit for transactional messages. It is told of every arrival and every read
-as it happens, and forgets, when a host crashes, what nobody outside that host can have seen.
+The applications of all hosts write into the book. It identifies a message by the number in its body; numbers rise in
+the order of sending, and for transactional messages in the order of commit. It records every arrival and every read as
+it happens; when a host crashes, it forgets what nobody outside that host can have seen.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from msmq.wire.message import UserMessage
 
 REFUSED: Final = 0x8000
 QueueKey = tuple[str, str]
-"""Address of a host, name of a queue."""
+"""The address of a host and the name of a queue."""
 
 
 def body_of(number: int, size: int) -> bytes:
-    """The body of the message with a number."""
+    """Make the body of the message with a number."""
     return (b"%d " % number).ljust(size, b".")
 
 
 def number_in(packet: UserMessage) -> int:
-    """The number of a message."""
+    """Return the number of a message."""
     return int(bytes(packet.body[:12]).partition(b" ")[0])
 
 
@@ -42,7 +42,7 @@ class Kind(Enum):
 
 
 class Sending(Enum):
-    """How far the sender has come."""
+    """How far the sending of a message has come."""
 
     ASKED = "nobody was promised anything"
     CONFIRMED = "the sender was told that it is kept"
@@ -65,22 +65,22 @@ class Sent:
     negative_journaling: bool = False
     acknowledgments: int = 0
     by_computer_name: bool = False
-    """Whether its sender calls the queue by the name of the host and not by its address."""
+    """True if its sender names the queue by the name of its host, not by its address."""
     by_way_of: str = ""
     """The routing server between source and target, if there is one."""
     answered_at_target: bool = False
-    """Whether its administration queue is on the host that it is sent to, and not on its sender's."""
+    """True if its administration queue is on the host that it is sent to, not on its sender's."""
     answered_nowhere: bool = False
-    """Whether its administration queue has a name that leads nowhere: nobody can be told what becomes of it."""
+    """True if its administration queue does not exist, so that nobody can be told what becomes of it."""
     purged: bool = False
-    """Whether it was in its queue when that was purged or deleted, or on its way to one that was deleted."""
+    """True if it was in its queue when that was purged or deleted, or on its way to a queue that was deleted."""
     refused: bool = False
-    """Whether it may have found no queue where it arrived, of which nobody is told."""
+    """True if its queue may not have existed when it arrived, of which nobody is told."""
     state: Sending = Sending.ASKED
     source_life: int = 0
     target_life: int = 0
     way_life: int = 0
-    """How often each of the hosts had been started when it was sent."""
+    """How often each of these hosts had been started when it was sent."""
 
     @property
     def may_expire(self) -> bool:
@@ -92,7 +92,7 @@ class Sent:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether its sender may give it up without knowing that it arrived: that is what transactions are for."""
+        """True if its sender may give it up without knowing that it arrived; transactional messages exclude that."""
         return self.kind is not Kind.TRANSACTIONAL and self.may_expire
 
 
@@ -102,18 +102,20 @@ class Log:
 
     seen: list[int] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
-    """Numbers that applications have received, and were told so when it was durable."""
+    """Numbers that applications have received; that was durable when they were told."""
     reading: list[int] = field(default_factory=list)
-    """Numbers that are being received: a crash may put them back."""
+    """Numbers that are being received; a crash may put them back."""
     stored: set[int] = field(default_factory=set)
     """Numbers whose arrival is durable."""
     doubtful: set[int] = field(default_factory=set)
-    """A crash came when neither arrival nor reading was known to be durable: both are, or neither."""
+    """Numbers for which a crash came when neither arrival nor reading was known to be durable: both are, or neither."""
     expired: set[int] = field(default_factory=set)
     expiring: set[int] = field(default_factory=set)
-    """Numbers that have left the queue unread, by and by durably: late, purged, or with their queue."""
+    """Numbers that have left the queue unread, durable some time later: expired, purged, or deleted with their
+    queue.
+    """
     held: set[int] = field(default_factory=set)
-    """Numbers that were kept for an application: others may have been received before them."""
+    """Numbers that were held for an application, so that others may have been received before them."""
 
 
 @dataclass(slots=True)
@@ -123,7 +125,7 @@ class Ends:
     dead: Counter[int] = field(default_factory=Counter)
     journaled: Counter[int] = field(default_factory=Counter)
     told: dict[int, Counter[int]] = field(default_factory=dict)
-    """Classes of the acknowledgments that have come for a message."""
+    """The classes of the acknowledgments that have come for a message."""
 
 
 class Book:
@@ -135,11 +137,11 @@ class Book:
         self.lives: Counter[str] = Counter()
         self.arrivals = 0
         self.silent = False
-        """Whether a host could not send an acknowledgment, because its disk was full."""
+        """True if a host could not send an acknowledgment because its disk was full."""
         self.identifiers: dict[bytes, int] = {}
-        """Numbers of messages by their identifiers, as acknowledgments name them."""
+        """The numbers of messages by their identifiers, with which acknowledgments name them."""
 
-    # As it happens
+    # Events as they happen.
 
     def add(self, sent: Sent) -> None:
         sent.source_life, sent.target_life = self.lives[sent.source], self.lives[sent.target[0]]
@@ -148,14 +150,14 @@ class Book:
 
     @property
     def all_can_be_told(self) -> bool:
-        """Whether each message names an administration queue that there is."""
+        """True if the administration queue of every message exists."""
         return not any(sent.answered_nowhere for sent in self.sent.values())
 
     def log(self, key: QueueKey) -> Log:
         return self.logs.setdefault(key, Log())
 
     def arrived(self, key: QueueKey, number: int) -> None:
-        """A message was put into its queue."""
+        """Record that a message was put into its queue."""
         self.arrivals += 1
         sent = self.sent.get(number)
         if sent is None or sent.target != key:
@@ -171,13 +173,13 @@ class Book:
         log.seen.append(number)
 
     def _same_stream(self, sent: Sent, number: int) -> bool:
-        """Order is kept for each name that a sender has for a queue."""
+        """True if two messages are of one stream; order is kept for each name that a sender uses for a queue."""
         other = self.sent[number]
         named_alike = other.by_computer_name == sent.by_computer_name
         return other.source == sent.source and named_alike and other.kind is Kind.TRANSACTIONAL
 
     def taken(self, key: QueueKey, number: int) -> None:
-        """An application is being given a message."""
+        """Record that an application is receiving a message."""
         log = self.log(key)
         sent = self.sent[number]
         if sent.kind is Kind.TRANSACTIONAL:
@@ -190,7 +192,7 @@ class Book:
         log.reading.append(number)
 
     def given(self, key: QueueKey, number: int) -> None:
-        """An application was given a message that it may keep or give back."""
+        """Record that an application holds a message, which it may keep or give back."""
         log = self.log(key)
         sent = self.sent.get(number)
         if sent is None or sent.target != key:
@@ -199,20 +201,20 @@ class Book:
             raise Broken(f"transactional message {number} is given out at {key} after it was received")
 
     def kept(self, key: QueueKey, number: int) -> None:
-        """An application keeps a message that it held."""
+        """Record that an application keeps a message that it held."""
         log = self.log(key)
         if self.sent[number].kind is Kind.TRANSACTIONAL and number in log.read + log.reading:
             raise Broken(f"transactional message {number} was received twice at {key}")
         log.reading.append(number)
 
     def deleted(self, key: QueueKey) -> None:
-        """A queue was deleted and made anew: whatever was sent to it so far may end unread."""
+        """Record that a queue was deleted and created again: whatever was sent to it so far may end unread."""
         for sent in self.sent.values():
             if sent.target == key:
                 sent.purged = sent.refused = True
 
     def read(self, key: QueueKey, number: int) -> None:
-        """That it was received is durable."""
+        """Record that the reading of a message is durable."""
         log = self.log(key)
         log.reading.remove(number)
         log.read.append(number)
@@ -221,7 +223,7 @@ class Book:
         self.log(key).reading.remove(number)
 
     def restarted(self, address: str, standing: dict[str, list[int]]) -> None:
-        """A host is back; ``standing`` is what it found in its queues, in order."""
+        """Record that a host is back; ``standing`` is what it found in its queues, in order."""
         self.lives[address] += 1
         for sent in self.sent.values():
             if sent.source == address and sent.state is Sending.ASKED:
@@ -249,10 +251,10 @@ class Book:
         done = [number for number in log.seen if number in log.read or number in log.expired]
         log.seen = done + standing
 
-    # In the end
+    # The check at the end.
 
     def check(self, ends: Ends) -> None:
-        """Nothing more will happen: every message has to have ended as it should."""
+        """Check that every message has ended as it should, when nothing more will happen."""
         for log in self.logs.values():
             log.read += sorted(log.doubtful)
         for sent in self.sent.values():
@@ -289,15 +291,15 @@ class Book:
             raise Broken(f"{sent}: lost")
         if ends.dead[number] and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
-        # Whoever has it when it is late keeps it: its sender, who was not told yet that it arrived, who passes it on,
-        # and the host where it arrives late. A transactional one is its sender's alone.
+        # Every host that has it when it expires makes a dead letter: its sender, who was not told yet that it arrived,
+        # the routing server, and the host where it arrives late. For a transactional message only its sender does.
         most_dead = 1 if sent.kind is Kind.TRANSACTIONAL else 3 if sent.by_way_of else 2
         if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
         self._check_told(sent, read, ends)
 
     def _was_disturbed(self, sent: Sent) -> bool:
-        """Whether the target, or the host in between, was restarted."""
+        """True if the target, or the host in between, was restarted."""
         return self.lives[sent.target[0]] != sent.target_life or self.lives[sent.by_way_of] != sent.way_life
 
     def _check_express(self, sent: Sent, read: int) -> None:
@@ -306,7 +308,7 @@ class Book:
             raise Broken(f"{sent}: received {read} times, and no host was restarted")
 
     def _check_told(self, sent: Sent, read: int, ends: Ends) -> None:
-        """Whoever asked was told, once, and the truth."""
+        """Check that the sender was told what it asked for, once, and correctly."""
         told = ends.told.get(sent.number, Counter())
         if sent.answered_nowhere:
             if told:
@@ -337,7 +339,7 @@ class Book:
             raise Broken(f"{sent}: gone, and its sender was not told")
 
     def _check_transactions(self, ends: Ends) -> None:
-        """All messages of a transaction were sent, or none of them."""
+        """Check that of each transaction all messages were sent, or none."""
         groups: dict[int, list[Sent]] = {}
         for sent in self.sent.values():
             if sent.kind is Kind.TRANSACTIONAL and not sent.may_end_unread:

@@ -1,7 +1,7 @@
-"""A host of the simulated network: a whole queue manager, its disk, its clock, and the applications on it.
+"""A host of the simulated network: a whole queue manager with its disk, its clock and its applications.
 
-The daemon is the real one, with nothing replaced but what its constructor asks for. The applications send and
-receive through the queue manager as local applications do, and tell the book.
+The daemon is the real one; only what its constructor takes is replaced. The applications send and receive through the
+queue manager as local applications do, and write into the book.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PORT: Final = 1801
 _KEY_BITS: Final = 512
 ORDERS, MAIL, ACKS = "orders", "mail", "acks"
 _LARGEST_EXTRA: Final = 1_000
-"""Bytes of the largest extension: the bodies have sizes of their own."""
+"""The size of the largest extension in bytes; bodies have sizes of their own."""
 _DELIVERIES: Final = {
     Kind.EXPRESS: Delivery.EXPRESS,
     Kind.RECOVERABLE: Delivery.RECOVERABLE,
@@ -60,7 +60,7 @@ _UNREAD: Final = (
     MessageClass.NACK_Q_DELETED,
 )
 DESTINATIONS: Final = (ORDERS, MAIL)
-"""A transactional queue, and one that is not; a third takes acknowledgments."""
+"""A transactional queue and one that is not; a third queue takes acknowledgments."""
 
 
 _BY_NUMBER: Final = "DIRECT=OS:elsewhere\\private$\\by-number"
@@ -68,12 +68,12 @@ _BY_NUMBER: Final = "DIRECT=OS:elsewhere\\private$\\by-number"
 
 class _AnsweredByNumber(Message):
     """A message as other programs may write it: its administration queue is a number on the destination's host. Beside
-    a direct name, which does not say the GUID of that host, the number names nothing."""
+    a direct name, which does not tell the GUID of that host, the number names nothing."""
 
     @classmethod
     def of(cls, message: Message) -> Self:
         by_number = cls(**{each.name: getattr(message, each.name) for each in fields(message)})
-        # Queue managers remember kinds of messages by their properties: this one is of a kind of its own.
+        # Queue managers remember kinds of messages by their properties: give this message a kind of its own.
         by_number.administration_queue_format_name = _BY_NUMBER
         return by_number
 
@@ -84,12 +84,12 @@ class _AnsweredByNumber(Message):
 
 @cache
 def _key(bits: int) -> RSAPrivateKey:
-    """Keys are not what is simulated: one short one serves for all."""
+    """Return one short key for all, because keys are not what is simulated."""
     return generate_key(_KEY_BITS, Random(4711).randbytes)
 
 
 class _Observer(Subscriber):
-    """Tells the book what happens in the destination queues of one life of a host."""
+    """Records in the book what happens in the destination queues of one run of a host."""
 
     def __init__(self, host: NetworkHost) -> None:
         self._host = host
@@ -125,10 +125,10 @@ class _Observer(Subscriber):
 
 
 class Workgroup:
-    """Hosts that reach each other only by way of one of them, and the names of their queues."""
+    """Hosts that reach each other only through one of them, and the names of their queues."""
 
     def __init__(self, addresses: Mapping[str, str], router: str) -> None:
-        """``addresses`` are those of the hosts, by name."""
+        """``addresses`` maps the names of the hosts to their addresses."""
         self.directory = LocalDirectory(
             {
                 "sites": [{"name": "Paris"}],
@@ -147,7 +147,7 @@ class Workgroup:
         self.names: dict[QueueKey, str] = {}
 
     def between(self, source: str, target: str) -> str:
-        """By way of whom messages go; nobody if one of the two is the router."""
+        """Return the address of the router between two hosts, or an empty text if one of them is the router."""
         return "" if self.router in (source, target) else self.router
 
 
@@ -172,14 +172,14 @@ class NetworkHost:
         self.address = address
         self.disk = disk or SimulatedDisk()
         self.was_full = False
-        """Whether its disk was ever full in this life."""
+        """True if its disk was ever full in this run."""
         self.clock_offset = 0.0
         self.daemon: Daemon
         self.loop: SimulatedLoop | None = None
         self._desk: Desk | None = None
         self._wanted: tuple[str, ...] = ()
         self.readers: list[Reader] = []
-        """Applications that hold messages; they go when the queue manager goes."""
+        """Applications that hold messages; they end with the queue manager."""
         self.names: dict[int, str] = {}
         self.crashes = self.restarts = 0
         self._workgroup = workgroup
@@ -206,7 +206,7 @@ class NetworkHost:
         return NOON + self.network.now + self.clock_offset
 
     def start(self) -> None:
-        """Switch it on; the power may go again before it is up."""
+        """Switch the host on; the power may fail again before it is up."""
         loop = self.network.boot(self.address, lambda: not self.disk.powerless)
         self.loop = loop
         self.was_full = self.disk.capacity is not None
@@ -225,7 +225,7 @@ class NetworkHost:
             except (
                 StoreError,
                 Fault,
-            ):  # the disk is full or fails, or the program does: it will be tried again
+            ):  # the disk or the program failed: it will be tried again
                 self.lose_power()
                 return
             except Exception:
@@ -252,7 +252,7 @@ class NetworkHost:
         manager.subscribe(_Observer(self))
 
     def make_queues(self) -> None:
-        """Make the queues that are missing: at first all of them, later one that was deleted."""
+        """Make the queues that are missing: at first all, later one that was deleted."""
         for name in self._wanted:
             if self.runs and not self.has(name):
                 self._do(partial(self._make_queue, name))
@@ -275,39 +275,39 @@ class NetworkHost:
         self._stopping = None
 
     def _note_silence(self) -> None:
-        """On a full disk there is no room for telling anybody."""
+        """Note that senders may not be told: a full disk has no room for acknowledgments."""
         if hasattr(self.daemon, "manager") and self.daemon.manager.acknowledging.unsent:
             self.book.silent |= self.was_full or self.book.all_can_be_told
 
     def lose_power(self) -> None:
-        """The machine stops; of what was not synced anything may be lost."""
+        """Stop the machine; anything that was not synced may be lost."""
         self.crashes += 1
         self._end(silently=True)
         self.disk.crash(self.rng)
 
     def kill(self) -> None:
-        """The process ends without warning."""
+        """End the process without warning."""
         self.crashes += 1
         self._end(silently=False)
         self.disk.kill()
 
     def stop(self) -> None:
-        """Begin to stop in an orderly way."""
+        """Begin to stop properly."""
         assert self.loop is not None
         with self.loop.running():
             self._stopping = self.loop.create_task(self.daemon.stop())
 
     def look(self) -> None:
-        """After each step of this host: is it still there?"""
+        """Check after each step of this host whether it is still running."""
         if self.loop is None:
             return
         for failure in self.loop.failures:
-            if isinstance(failure, Broken):  # for the daemon an internal error like others
+            if isinstance(failure, Broken):  # the daemon took it for an internal error like any other
                 raise failure
         if self.disk.powerless:
             self.lose_power()
         elif self.daemon.failure is not None:
-            self.lose_power()  # the operator's supervisor starts it anew; what was written may be lost
+            self.lose_power()  # the operator's supervisor restarts it; what was written may be lost
         elif self._stopping is not None and self._stopping.done():
             error = self._stopping.exception()
             if isinstance(error, StoreError | Fault):
@@ -334,8 +334,8 @@ class NetworkHost:
         return [mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
     def _do(self, action: Callable[[], T]) -> T | None:
-        """An application's call. What the queue manager refuses has no answer, nor has what is cut short by a loss of
-        power or by an internal error."""
+        """Make a call as an application. Returns None if the queue manager refuses it, or if a power failure or an
+        internal error interrupts it."""
         assert self.loop is not None
         try:
             with self.loop.running():
@@ -349,7 +349,7 @@ class NetworkHost:
             self.look()
 
     def send(self, messages: list[Sent], sizes: list[int], *, commit: bool = True) -> None:
-        """Send messages, together if they are transactional."""
+        """Send messages, in one transaction if they are transactional."""
         self._do(lambda: self._send(messages, sizes, commit))
 
     def _send(self, messages: list[Sent], sizes: list[int], commit: bool) -> None:
@@ -375,7 +375,8 @@ class NetworkHost:
         self._promise(messages)
 
     def name_of(self, key: QueueKey, *, by_computer_name: bool = False) -> str:
-        """What applications here call a queue. A direct name says the host; others leave the way to routing."""
+        """Return the name that applications here use for a queue. A direct name gives the host; other names leave that
+        to routing."""
         if self._workgroup is not None:
             return self._workgroup.names[key]
         address, queue = key
@@ -401,7 +402,7 @@ class NetworkHost:
             queues.close(descriptor)
 
     def _draft(self, sent: Sent, name: str, size: int) -> Draft:
-        """What the book follows is given; everything else that a message may have is drawn."""
+        """Draw a message: what the book records is given, everything else is drawn."""
         here = self.daemon.manager.core.record.identifier
         traffic = Traffic(self.rng, Surroundings(here, here, listeners=(name,), largest_body=_LARGEST_EXTRA))
         return traffic.draft(
@@ -427,7 +428,7 @@ class NetworkHost:
         self.daemon.commit.when_durable(confirmed)
 
     def receive(self, name: str, *, in_transaction: bool = False, commit: bool = True) -> bool:
-        """Receive one message; whether there was one."""
+        """Receive one message. Returns whether there was one."""
         return bool(self._do(lambda: self._receive(name, in_transaction, commit)))
 
     def _receive(self, name: str, in_transaction: bool, commit: bool) -> bool:
@@ -456,7 +457,7 @@ class NetworkHost:
             manager.queues.close(descriptor)
 
     def received(self, life: int, key: QueueKey, number: int) -> None:
-        """That a message was received is durable."""
+        """Record that the receiving of a message is durable."""
         assert life == self.book.lives[self.address]
         self.book.read(key, number)
 
@@ -464,18 +465,18 @@ class NetworkHost:
 
     @property
     def desk(self) -> Desk:
-        """The channel of applications, without a door."""
+        """The channel of the applications, without a door."""
         if self._desk is None:
             self._desk = Desk(self.daemon)
         return self._desk
 
     def connect(self, name: str) -> None:
-        """Another application reads from a queue."""
+        """Let another application read from a queue."""
         if len(self.readers) < MOST_READERS and self.has(name):
             self._do(lambda: self.readers.append(Reader(self, name)))
 
     def with_reader(self, act: Callable[[Reader], object]) -> None:
-        """Let one of the applications do something, after it has taken what has come."""
+        """Let one of the applications act, after it has taken what has come."""
         self.readers = [reader for reader in self.readers if reader.open]
         if self.readers:
             reader = self.rng.choice(self.readers)
@@ -487,13 +488,13 @@ class NetworkHost:
             self._do(hear_and_act)
 
     def leave(self, readers: Iterable[Reader]) -> None:
-        """Applications go away without a word."""
+        """Let applications disconnect without warning."""
         for reader in list(readers):
             if self._do(reader.leave) and reader in self.readers:
                 self.readers.remove(reader)
 
     def look_into(self, name: str, *, whole: bool) -> None:
-        """An application looks at what is in a queue: with a cursor, or at the whole of it, which takes a while."""
+        """Look at what is in a queue: with a cursor, or with ``whole`` at all of it, which takes a while."""
         assert self.loop is not None
         if not self.has(name):
             return
@@ -507,29 +508,29 @@ class NetworkHost:
         return f"{self.name}\\private$\\{name}".lower() in self.daemon.manager.core.by_path
 
     def purge(self, name: str) -> None:
-        """Somebody empties a queue."""
+        """Purge a queue."""
         if self.has(name):
             self._do(lambda: self.daemon.manager.queues.purge(self.queue(name)))
 
     def make_anew(self, name: str) -> None:
-        """Somebody deletes a queue and makes another one of the same name."""
+        """Delete a queue and create another one of the same name."""
         if self.has(name):
             self.book.deleted((self.address, name))
             self._do(lambda: self.daemon.manager.queues.delete(self.queue(name)))
         self.make_queues()
 
-    # In the end
+    # The end.
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was sent from here has come to its end, and everything here was received."""
+        """True if everything that was sent from here has come to its end, and everything here was received."""
         core = self.daemon.manager.core
         return not any(len(queue.positions) for queue in core.outgoing.values()) and not any(
             not self.has(name) or len(self.queue(name).positions) for name in DESTINATIONS
         )
 
     def leftovers(self) -> dict[str, int]:
-        """What the daemon still remembers of messages that are gone."""
+        """Return what the daemon still remembers of messages that are gone."""
         self._note_silence()
         outgoing = self.daemon.outgoing
         drains = outgoing.drains.values()
@@ -541,7 +542,7 @@ class NetworkHost:
 
 
 def _complete(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that has nothing to wait for."""
+    """Run a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stopped:

@@ -1,8 +1,8 @@
-"""Applications that read from a host of the simulated network by way of its channel, and do what applications do.
+"""Applications that read from a host of the simulated network through its channel, as real applications do.
 
-They fetch ahead, wait for what has not come yet, acknowledge in groups, reject, give up waiting, look through queues,
-read parts of them, and go away without a word. The calls are the real ones of :mod:`msmq.api`, without a socket. What
-they hold and what they have received is told to the book.
+They fetch ahead, wait for messages, acknowledge in groups, reject, give up waiting, browse queues, read parts of them,
+and disconnect without warning. The calls are the real ones of :mod:`msmq.api`, without a socket. What they hold and
+what they have received is recorded in the book.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _LAST: Final = (1 << 64) - 1
 
 
 class Reader:
-    """An application that holds messages of a queue until it acknowledges or rejects them. It lives no longer than the
-    queue manager."""
+    """An application that holds messages of a queue until it acknowledges or rejects them. It ends with the queue
+    manager."""
 
     def __init__(self, host: NetworkHost, name: str) -> None:
         self.name = name
@@ -44,17 +44,17 @@ class Reader:
 
     @property
     def open(self) -> bool:
-        """Whether the queue is still there, and the call has not failed."""
+        """True if the queue still exists and the call has not failed."""
         return self._receiver.descriptor.queue is not None and self._answers.error is None
 
     def fetch(self, most: int, *, wait: bool) -> None:
-        """Ask for messages: for those that are there, or also for those that come later. Who asks without waiting gives
-        up the wait that was under way."""
+        """Ask for messages that are there, and with ``wait`` also for those that come later. Without it, a wait that
+        was under way ends."""
         self._receiver.credit(pb.Credit(messages=most, timeout_ms=None if wait else 0))
 
     def note(self) -> None:
-        """Tell the book what is kept for this application, whether or not it has been given it: others may receive what
-        stands behind it."""
+        """Record what is held for this application, even if it has not been given it yet: others may receive later
+        messages first."""
         descriptor, mailbox = self._receiver.descriptor, self._host.daemon.manager.mailbox
         if descriptor.queue is not None:
             for lookup_id in descriptor.begun - self._noted:
@@ -63,7 +63,7 @@ class Reader:
             self._noted |= descriptor.begun
 
     def hear(self) -> None:
-        """Take what has come."""
+        """Take the replies that have come."""
         replies, self._answers.replies = self._answers.replies, []
         for reply in replies:
             for lookup_id, data in zip(reply.packets.lookup_ids, reply.packets.packets, strict=True):
@@ -75,8 +75,8 @@ class Reader:
                 self.held[lookup_id] = number
 
     def acknowledge(self, group: list[int]) -> None:
-        """Messages leave the queue together. Those that were purged meanwhile go for that reason; on a full disk all of
-        them stay held."""
+        """Acknowledge messages, which leave the queue together. Those that were purged meanwhile leave for that reason;
+        on a full disk all of them stay held."""
         host, log = self._host, self._host.book.log(self._key)
         self._receiver.acknowledge(group)
         life, positions = host.book.lives[host.address], host.queue(self.name).positions
@@ -90,14 +90,14 @@ class Reader:
                 raise Broken(f"message {self.held[lookup_id]} was acknowledged and is still at {self._key}")
 
     def reject(self, group: list[int]) -> None:
-        """Messages stay in the queue, for others or for this reader once more."""
+        """Reject messages: they stay in the queue, for others or for this reader."""
         self._receiver.reject(group, "")
         for lookup_id in group:
             if lookup_id not in self._receiver.descriptor.begun:
                 del self.held[lookup_id]
 
     def leave(self) -> bool:
-        """Go away; what was held goes back. False says that the disk has no room even for that."""
+        """Disconnect; what was held goes back. Returns False if the disk has no room even for that."""
         descriptor, manager = self._receiver.descriptor, self._host.daemon.manager
         self._receiver.close()
         if descriptor.queue is not None and descriptor.begun:
@@ -106,8 +106,8 @@ class Reader:
 
 
 def look_through(host: NetworkHost, name: str) -> None:
-    """Go through a queue with a cursor: what it shows is what can be read, in the order of the queue. Some messages
-    can be looked at while somebody holds them."""
+    """Walk over a queue with a cursor and check that it shows what can be read, in order. Some messages can be peeked
+    at while somebody holds them."""
     queue = host.queue(name)
     free = [entry.lookup_id for entry in queue.positions if entry.state is PositionState.AVAILABLE]
     visible = {*free, *queue.peekable_when_locked}
@@ -145,7 +145,7 @@ async def read_span(host: NetworkHost, name: str) -> None:
 
 
 def _check(host: NetworkHost, name: str, packets: pb.Packets) -> None:
-    """What anybody is shown is a whole message that was sent to this queue."""
+    """Check that what is shown is a whole message that was sent to this queue."""
     for data in packets.packets:
         number = number_in(UserMessage.decode(data))
         sent = host.book.sent.get(number)

@@ -1,9 +1,9 @@
-"""Whole queue managers on a network, on disks and by clocks that fail: the promises of transfer, checked at every step.
+"""Test whole queue managers on networks, disks and clocks that fail: the guarantees of delivery, checked at every step.
 
-A run depends on its seed alone. Two or three hosts exchange messages of all kinds, directly or by way of a routing
-server, while connections break between any two bytes, ways close and open, processes are killed, machines lose power in
-the middle of a write, disks fill up and fail, clocks jump, and queue managers meet internal errors, which end them.
-Then the trouble ends, time passes, everything is received, and the books have to balance:
+A run depends on its seed alone. Two or three hosts exchange messages of all kinds, directly or through a routing
+server, while connections break between any two bytes, hosts lose sight of each other, processes are killed, machines
+lose power in the middle of a write, disks fill up and fail, clocks jump, and queue managers meet internal errors, which
+end them. Then the trouble ends, time passes, everything is received, and the following must hold:
 
 - a transactional message is received exactly once, in order, or not at all, and then its sender knows;
 - a recoverable message that its sender was told is kept arrives;
@@ -12,10 +12,10 @@ Then the trouble ends, time passes, everything is received, and the books have t
 - buffers and windows stay within their bounds, and nothing is remembered for ever.
 
 Applications receive messages one by one, in transactions or not, or they hold many, acknowledge some together, reject
-others and go away; others look into the queues, empty them, or delete one and make another.
+others and disconnect; others browse the queues, purge them, or delete one and create another.
 
-Some runs are calm: nothing fails, and no timer that sends again runs out. There everything has to arrive by itself;
-otherwise what repairs a failure would hide that one part of a daemon made another one wait for it.
+Some runs are calm: nothing fails, and no timer for resending runs out. In these everything must arrive by itself.
+Otherwise the resending could hide that one part of a daemon made another part wait.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ NOTHING_AGAIN: Final = replace(
 NAMES: Final = {"ALICE": "10.0.0.1", "BOB": "10.0.0.2", "CAROL": "10.0.0.3"}
 ROUNDS: Final = 45
 CALM: Final = 10
-"""Each seed that this number divides makes a calm run."""
+"""Seeds that this number divides make a calm run."""
 ROUTED: Final = 3
-"""With each seed that this number divides, messages are routed."""
+"""With seeds that this number divides, messages are routed."""
 REPLICATED: Final = 4
-"""With each seed that this number divides, hosts have instances that share a log on a simulated cluster."""
+"""With seeds that this number divides, hosts have instances that share a log on a simulated cluster."""
 TWO_NAMES: Final = 2
-"""With each seed that this number divides, messages that are not routed name their queues in two ways."""
+"""With seeds that this number divides, unrouted messages name their queues in two ways."""
 BY_NUMBER: Final = 5
-"""With each seed that this number divides, some messages that are not routed have an administration queue that is a
-number, which names nothing."""
+"""With seeds that this number divides, some unrouted messages have an administration queue given by a number, which
+names nothing."""
 _END_S: Final = 200.0
 _SLOW_S: Final = 0.1
 _CALM_END_S: Final = 40.0
@@ -96,8 +96,8 @@ class NetworkSimulation:
     def __init__(
         self, seed: int, *, routed: bool = False, calm: bool = False, replicated: bool = False
     ) -> None:
-        """``routed``: Alice and Carol reach each other by way of Bob only. ``calm``: nothing fails. ``replicated``:
-        each host has instances that share a log, and another one takes over whenever one fails."""
+        """``routed``: Alice and Carol reach each other only through Bob. ``calm``: nothing fails. ``replicated``: each
+        host has instances that share a log, and another one takes over whenever one fails."""
         self.rng = rng = Random(seed)
         self.network = SimulatedNetwork(
             rng,
@@ -141,7 +141,7 @@ class NetworkSimulation:
         ]
         self._by_address = {host.address: host for host in self.hosts}
         self._waits_for_disks = not calm
-        """True if some hosts wait for their disks in place. In a calm run others go on meanwhile, everywhere."""
+        """True if some hosts wait for their disks in place. In a calm run no host does."""
         self._set_pace(self.network.working_s)
         self._steps: dict[Callable[[], None], float] = {
             self.send: 12,
@@ -157,7 +157,7 @@ class NetworkSimulation:
             self._steps[self.fail_over] = 1
 
     def _trouble(self) -> dict[Callable[[], None], float]:
-        """What may go wrong, and how often."""
+        """Return what may go wrong, with weights."""
         return {
             self.purge: 0.4,
             self.make_queue_anew: 0.3,
@@ -188,12 +188,12 @@ class NetworkSimulation:
                 raise Broken("there is no end to it")
 
     def round(self) -> None:
-        """One thing that somebody does, and what follows for a moment."""
+        """Do one random step, then let things happen for a moment."""
         step = self.rng.choices(list(self._steps), list(self._steps.values()))[0]
         self.trace.append(f"{self.network.now:.4f} {step.__name__}")
         self.faults[step.__name__] += 1
         for host in self.hosts:
-            host.make_queues()  # one may have been deleted, and the disk too full for another
+            host.make_queues()  # one may have been deleted, and the disk too full for a new one
         step()
         self.run_for(self.rng.choice((0.0, 0.002, 0.05, 0.3, 1.0)) * self.rng.random())
         self.check_bounds()
@@ -252,7 +252,7 @@ class NetworkSimulation:
                 break
 
     def fetch(self) -> None:
-        """An application that holds what it is given asks for more, whether or not it has settled what it has."""
+        """Let an application that holds messages ask for more, even if it has not settled what it has."""
         host, rng = self._running(), self.rng
         if host is None:
             return
@@ -262,7 +262,7 @@ class NetworkSimulation:
         host.with_reader(lambda reader: reader.fetch(most, wait=wait))
 
     def settle(self) -> None:
-        """An application has done a group of messages, in any order, or does not want them."""
+        """Let an application acknowledge or reject a group of messages, in any order."""
         host = self._running()
         if host is not None:
             host.with_reader(self._settle)
@@ -276,7 +276,7 @@ class NetworkSimulation:
             reader.reject(group)
 
     def leave(self) -> None:
-        """An application goes away without a word, perhaps with messages in its hands."""
+        """Let an application disconnect without warning, perhaps while it holds messages."""
         host = self._running()
         if host is not None and host.readers:
             host.leave([self.rng.choice(host.readers)])
@@ -294,7 +294,8 @@ class NetworkSimulation:
             host.purge(self.rng.choice(DESTINATIONS))
 
     def make_queue_anew(self) -> None:
-        """Only the one without transactions: another queue knows nothing of the streams of the one before."""
+        """Delete a queue and create it again; only the one without transactions, as a new queue would not know the
+        streams of the old."""
         host = self._running()
         if host is not None:
             host.make_anew(MAIL)
@@ -324,7 +325,7 @@ class NetworkSimulation:
             host.lose_power()
 
     def lose_power_soon(self) -> None:
-        """In the middle of one of its next writes."""
+        """Let the power fail in the middle of one of the next writes of a host."""
         self.rng.choice(self.hosts).disk.crash_at(self.rng.randint(1, 12))
 
     def stop(self) -> None:
@@ -350,7 +351,7 @@ class NetworkSimulation:
         self.rng.choice(self.hosts).disk.failing_syncs = 1
 
     def fail_over(self) -> None:
-        """The database of a host has another primary, now or in the middle of the next commit."""
+        """Give the database of a host another primary, now or in the middle of the next commit."""
         disk = self.rng.choice(self.hosts).disk
         assert isinstance(disk, ReplicatedSimulatedDisk)
         if self.rng.random() < 0.5:
@@ -359,7 +360,7 @@ class NetworkSimulation:
             disk.failing_syncs = 1
 
     def fail_inside(self) -> None:
-        """One of the next changes meets an internal error, on whichever host makes it."""
+        """Let one of the next changes meet an internal error, on whichever host makes it."""
         self.internal_errors.arm(self.rng.randint(1, 40))
 
     def set_clock(self) -> None:
@@ -369,7 +370,7 @@ class NetworkSimulation:
         self._set_pace((0.1, 0.4) if self.rng.random() < 0.5 else (0.0, 0.005))
 
     def _set_pace(self, working_s: tuple[float, float]) -> None:
-        """How long disks take, wherever they are."""
+        """Set how long disks take, wherever they are."""
         self.network.working_s = working_s
         for number, host in enumerate(self.hosts):
             if isinstance(host.disk, ReplicatedSimulatedDisk):
@@ -378,10 +379,10 @@ class NetworkSimulation:
                 quick = working_s[1] < _SLOW_S and number % 2 == 0
                 host.disk.is_quick = quick and self._waits_for_disks
 
-    # What has to be true
+    # What must hold.
 
     def check_bounds(self) -> None:
-        """Memory follows the windows, not the traffic."""
+        """Check that memory is bounded by the windows, whatever the traffic."""
         window, written = self.config.window_size, self.network.write_buffer_bytes
         for transport in self.network.connections:
             if transport.most_buffered > written + (window + 8) * (_LARGE + 2_000):
@@ -394,7 +395,7 @@ class NetworkSimulation:
                         raise Broken(f"{host}: {connection.session.outbox.unacked} messages are on their way")
 
     def end(self) -> None:
-        """No more trouble: everything has to come to its end."""
+        """End all trouble, wait until everything has come to its end, and check the book."""
         self.internal_errors.disarm()
         self.network.heal()
         self._set_pace((0.0, 0.005))
@@ -444,7 +445,7 @@ class NetworkSimulation:
 
 
 def run(seed: int, rounds: int = ROUNDS) -> NetworkSimulation:
-    """A run that depends on ``seed`` alone."""
+    """Run a simulation that depends on ``seed`` alone."""
     simulation = NetworkSimulation(
         seed, routed=seed % ROUTED == 0, calm=seed % CALM == 0, replicated=seed % REPLICATED == 0
     )

@@ -1,16 +1,16 @@
-"""A log on three nodes that fail over, and a disk for a queue manager whose instances share it.
+"""A replicated log on three nodes that fail over, and a disk for a queue manager whose instances share the log.
 
-The nodes are lists of entries. The primary has everything that was ever begun; another node has a part from the
-beginning, and an entry is confirmed when one of the two others has it. When the primary fails, the node that has most
-is promoted: what was not confirmed may be lost by that, or may not, and the old primary forgets what the new one never
-got. Everything is deterministic: chance comes in as a generator.
+The nodes are lists of entries. The primary has all entries; the other nodes have a part from the beginning, and an
+entry is confirmed when one of them has it. When the primary fails, the node that has most is promoted: entries that
+were not confirmed may be lost, and the old primary forgets what the new one never got. Everything is deterministic: all
+chance comes from a generator.
 
-What a leader sends takes its time to the primary, and so does the answer; several batches may be under way. When the
-leader dies or its connection breaks, some of them arrive, some of those reach another node, some arrive when another
-instance leads, and the others never.
+Batches of a leader take time to reach the primary, and so do the answers; several may be under way. When the leader
+dies or its connection breaks, some batches arrive, some of those reach another node, some arrive when another instance
+leads, and the others never do.
 
-:class:`ReplicatedSimulatedDisk` takes the place of a :class:`~msmq.testing.disk.SimulatedDisk`. Whenever its power goes
-or its process is killed, another instance takes over: the one whose cache followed the log, or one that has nothing.
+:class:`ReplicatedSimulatedDisk` takes the place of a :class:`~msmq.testing.disk.SimulatedDisk`. Whenever it loses power
+or its process is killed, another instance takes over: the one whose cache followed the log, or one with an empty cache.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NODES: Final = 3
 
 
 class Entry(NamedTuple):
-    """What a node writes down: a row, that a segment was dropped, or that an epoch began. Each says the epoch, and the
-    number of the last row so far."""
+    """An entry of the log: a row, the drop of a segment, or the begin of an epoch. Each has the epoch, and the number
+    of the last row so far."""
 
     epoch: int
     number: int = 0
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class SimulatedCluster:
-    """The nodes, and what can happen to them."""
+    """The nodes of the cluster, and what can happen to them."""
 
     where = "the simulated cluster"
 
@@ -55,18 +55,18 @@ class SimulatedCluster:
         self.nodes: list[list[Entry]] = [[Entry(0)] for _ in range(_NODES)]
         self.primary = 0
         self.capacity: int | None = None
-        """Bytes of rows that the nodes have room for; None for no end."""
+        """The bytes of rows that the nodes have room for; None for no limit."""
         self.on_the_way_s = (0.0, 0.005)
         """How long rows take to the primary, and an answer back."""
         self.unanswered = 0
-        """So many of the next appends get no answer."""
+        """How many of the next appends get no answer."""
         self.failovers = self.lost_rows = self.pipelined = self.broken = self.late = 0
-        """Counted: primaries replaced, rows lost by that, batches sent behind others that were not answered yet,
-        batches that stayed unanswered, and those that arrived when another instance led."""
+        """Counters: primaries replaced, rows lost by that, batches sent before earlier ones were answered, batches that
+        stayed unanswered, and batches that arrived when another instance led."""
 
     @property
     def entries(self) -> list[Entry]:
-        """What the primary shows."""
+        """The entries of the primary."""
         return self.nodes[self.primary]
 
     @property
@@ -95,12 +95,12 @@ class SimulatedCluster:
         )
 
     def replicate(self, node: int | None = None) -> None:
-        """Let another node catch up."""
+        """Let the other nodes, or one of them, catch up."""
         for number in [node] if node is not None else range(_NODES):
             self.nodes[number] += self.entries[len(self.nodes[number]) :]
 
     def raise_epoch(self) -> int:
-        """Take the lead away from whoever has it. This commit is confirmed, and with it everything before."""
+        """Take the lead away from the present leader. The new entry is confirmed, and with it all entries before."""
         epoch = self.epoch + 1
         self.entries.append(Entry(epoch, self.end))
         self.replicate()
@@ -123,7 +123,7 @@ class SimulatedCluster:
         self.replicate(confirming)
 
     def add(self, epoch: int, number: int, rows: list[Row]) -> None:
-        """What the primary alone has for a moment."""
+        """Add rows to the primary only."""
         self.entries.extend(Entry(epoch, number + index, row) for index, row in enumerate(rows))
 
     def drop(self, epoch: int, segment: int) -> None:
@@ -131,7 +131,7 @@ class SimulatedCluster:
             self.entries.append(Entry(epoch, self.end, dropped=segment))
 
     def fail_over(self, rng: Random) -> None:
-        """The primary is gone; one of those that have most is promoted, the old one comes back and follows it."""
+        """Replace the primary by one of the nodes that have most; the old one comes back and follows it."""
         others = [number for number in range(_NODES) if number != self.primary]
         rng.shuffle(others)
         before = len(self.entries)
@@ -150,7 +150,7 @@ class SimulatedCluster:
         ]
 
     def starts_after(self, epoch: int) -> list[tuple[int, int]]:
-        """Each later epoch, and the number of its first row."""
+        """Return each later epoch with the number of its first row."""
         return [
             (entry.epoch, entry.number + 1)
             for entry in self.entries
@@ -168,7 +168,7 @@ class _Batch(NamedTuple):
 
 
 class SimulatedLeadership:
-    """The log as one leader sees it, at both ends of its connection."""
+    """The log as one leader sees it: both ends of its connection."""
 
     def __init__(self, cluster: SimulatedCluster, rng: Random) -> None:
         self.cluster = cluster
@@ -187,7 +187,7 @@ class SimulatedLeadership:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is under way."""
+        """True if something is under way."""
         return bool(self._sent or self._answers)
 
     def send(self, rows: list[Row], answered: Answered) -> None:
@@ -201,15 +201,15 @@ class SimulatedLeadership:
         self._soon(self._arrive)
 
     def _soon(self, step: Callable[[], None]) -> None:
-        """Steps go on in the order in which things were sent, whichever timer runs out first."""
+        """Schedule a step. Steps happen in the order of sending, whichever timer runs out first."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # whoever sent it waits for it
+            return  # the sender waits for it
         loop.call_later(self._rng.uniform(*self.cluster.on_the_way_s), step)
 
     def _arrive(self) -> None:
-        """The next batch comes to the primary, which works on one after the other."""
+        """Let the next batch arrive at the primary, which handles one after another."""
         if self._sent:
             batch = self._sent.popleft()
             self._answers.append((batch, self._outcome(batch)))
@@ -251,8 +251,8 @@ class SimulatedLeadership:
             self._deliver()
 
     def cut(self) -> list[_Batch]:
-        """The connection ends. Some of what was sent has arrived and is not answered, and another node may have it;
-        gives the rest, which may still arrive or not."""
+        """End the connection. Some of what was sent has arrived without an answer, and another node may have it.
+        Returns the rest, which may or may not arrive later."""
         self._failure = self._failure or NotLeaderError(f"{self.where}: the connection broke.")
         arrived = self._rng.randint(0, len(self._sent))
         self.cluster.broken += len(self._sent)
@@ -266,7 +266,7 @@ class SimulatedLeadership:
         return list(self._sent)[arrived:]
 
     def arrive_late(self, batches: list[_Batch]) -> None:
-        """What was on its way when this leader died comes to the primary now."""
+        """Let batches arrive that were under way when this leader died."""
         for batch in batches:
             before = len(self.cluster.entries)
             with suppress(StoreError):
@@ -279,7 +279,7 @@ class SimulatedLeadership:
 
 
 class _Instance:
-    """A computer with a cache that follows the log while another one leads."""
+    """A computer whose cache follows the log while another one leads."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -316,7 +316,7 @@ class ReplicatedSimulatedDisk:
 
     where = SimulatedCluster.where
     ahead_bytes = 1_000
-    """Little enough for batches to follow each other closely, as they do with larger messages."""
+    """Small enough for batches to follow each other closely, as they do with larger messages."""
 
     # --- what the store asks for --------------------------------------------------------------------------------
 
@@ -325,7 +325,7 @@ class ReplicatedSimulatedDisk:
         return self._disk
 
     def lock(self, name: str) -> None:
-        """Take over: raise the epoch, read the rest."""
+        """Take over: raise the epoch and read the rest of the log."""
         self._leader.local.require_power()
         assert not self._locked, "two instances lead"
         self.log = SimulatedLeadership(self.cluster, self._rng)
@@ -371,10 +371,10 @@ class ReplicatedSimulatedDisk:
     # --- faults -------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """The instance that leads is gone. The other one is next, or another one that has nothing."""
+        """End the instance that leads. The other one takes over, or one with an empty cache."""
         self._cut()
         if self.log is not None and self._disk is not None and self._rng.random() < 0.3:
-            # It comes back as a standby, with what it has not got confirmed.
+            # It comes back as a standby, without what it has not seen confirmed.
             self._leader.local.kill()
             self._leader.cache.applied = self.log.end
             self._leader.cache.discard(self._disk.unsettled)
@@ -387,7 +387,7 @@ class ReplicatedSimulatedDisk:
         self._locked = False
 
     def crash(self, rng: Random | None = None) -> None:
-        """Its computer loses power: nothing of its cache is used again."""
+        """Turn off the power of the leader's computer: its cache is not used again."""
         self._cut()
         self._leader, self._standby = self._standby, _Instance(self.cluster)
         self._locked = False
@@ -397,7 +397,7 @@ class ReplicatedSimulatedDisk:
             self._late = self.log, self.log.cut()
 
     def fail_over(self) -> None:
-        """The database has another primary now. Whoever had something under way does not know what became of it."""
+        """Give the database another primary. The outcome of anything under way is unknown to its sender."""
         if self._locked and self.log is not None and self.log.is_busy:
             self.log.cut()
         self.cluster.fail_over(self._rng)

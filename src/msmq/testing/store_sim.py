@@ -1,12 +1,11 @@
-"""The store against a model of it, on a disk that loses power. ``python -m msmq.testing.store_sim SEED``
-replays a run.
+"""Test the store against a model, on a disk that loses power. ``python -m msmq.testing.store_sim SEED`` replays a run.
 
-The model is a dictionary of keys with a payload and a label, changed by *events*. Each event appends its
-records under one reserve, so it has to survive whole or not at all, and the log has to keep the order of
-events. That makes the check simple and strict: what a crash leaves must be the state after some number of
-events, and at least as many as were confirmed durable.
+The model is a dictionary of keys with a payload and a label, changed by *events*. Each event appends its records under
+one reserve, so it must survive whole or not at all, and the log must keep the order of events. That makes the check
+simple and strict: a crash must leave the state after some number of events, which is at least the number that were
+confirmed durable.
 
-Keys whose records were damaged on purpose are left out of the comparison; all others must not notice.
+Keys whose records were damaged on purpose are left out of the comparison; the others must not be affected.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ assert _HEAD.size == HEAD_SIZE
 
 
 class Item(NamedTuple):
-    """A key of the model. The payload is made from ``content``, which stands in the head of its record
-    too."""
+    """A key of the model. The payload is made from ``content``, which is also in the head of its record."""
 
     content: int
     size: int
@@ -56,7 +54,7 @@ class Item(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        """Bodies of zeros too: on disk they look like what was never written."""
+        """The payload; some have stretches of zeros, which on disk look as if they were never written."""
         random = Random(self.content)
         data = random.randbytes(self.size)
         if self.content % 3:
@@ -78,7 +76,7 @@ class Record(NamedTuple):
 
 
 class Keeper:
-    """What a queue manager would hold: for each key the record and the label that count."""
+    """Plays the queue manager: holds for each key the record and the label that count."""
 
     def __init__(self, lost_keys: set[int]) -> None:
         self.store: Store | None = None
@@ -101,7 +99,7 @@ class Keeper:
 
     @property
     def state(self) -> State:
-        """What the log says, in the words of the model."""
+        """What the log says, in terms of the model."""
         return {
             key: Item(_HEAD.unpack(entry.head)[2], entry.payload_size, self.labels[key])
             for key, entry in self.records.items()
@@ -132,7 +130,7 @@ class Keeper:
 
 
 class StoreSimulation:
-    """One store, its disk and its model. Every method is a step; :meth:`check` holds after each of them."""
+    """A store, its disk and its model. Every method is a step; :meth:`check` must hold after each of them."""
 
     def __init__(self, rng: Random, options: StoreOptions | None = None, capacity: int | None = None) -> None:
         self.rng = rng
@@ -142,10 +140,10 @@ class StoreSimulation:
         self.disk = SimulatedDisk(capacity)
         self.confirmed: State = {}
         self.uncertain: list[tuple[int, list[Change]]] = []
-        """Events that were not confirmed yet, each with the number of its last record."""
+        """Events that are not confirmed yet, each with the number of its last record."""
         self.damaged: set[int] = set()
         self.lost: set[int] = set()
-        """Keys whose damaged record the store has given up, and said so."""
+        """Keys whose damaged record the store has given up and reported."""
         self.crashes = 0
         self.steps = 0
         self._next_key = 0
@@ -164,7 +162,7 @@ class StoreSimulation:
     # --- events ---------------------------------------------------------------------------------------------
 
     def put(self, sizes: list[int]) -> None:
-        """New keys, all in one event."""
+        """Add new keys, all in one event."""
         items = [(self._new_key(), Item(self.rng.getrandbits(32), size, 0)) for size in sizes]
         if self._reserve(sum(sizes), len(sizes), freeing=False):
             for key, item in items:
@@ -172,7 +170,7 @@ class StoreSimulation:
             self._happened([*items])
 
     def update(self, size: int) -> None:
-        """A key gets another payload."""
+        """Give a key another payload."""
         state = self.state
         key = self._any_key(state)
         if key is not None and self._reserve(size, 1, freeing=False):
@@ -183,7 +181,7 @@ class StoreSimulation:
             self._happened([(key, item)])
 
     def delete(self, count: int) -> None:
-        """Keys go, all in one event."""
+        """Delete keys, all in one event."""
         keys = list(dict.fromkeys(filter(None, (self._any_key(self.state) for _ in range(count)))))
         if keys and self._reserve(0, len(keys), freeing=True):
             for key in keys:
@@ -192,7 +190,7 @@ class StoreSimulation:
             self._happened([(key, None) for key in keys])
 
     def label(self, label: int) -> None:
-        """A record says something about another one."""
+        """Append a record that changes the label of another one."""
         state = self.state
         key = self._any_key(state)
         if key is not None and self._reserve(0, 1, freeing=False):
@@ -219,7 +217,7 @@ class StoreSimulation:
     def _reserve(self, size: int, records: int, *, freeing: bool) -> bool:
         before = self.store.appended
         if self.disk.capacity is None and self.rng.random() < 0.3:
-            return True  # the event may cross the end of a segment, and must be whole all the same
+            return True  # the event may cross the end of a segment, and must still be whole
         try:
             self.store.reserve(size, records=records, freeing=freeing)
         except StoreFullError:
@@ -234,7 +232,7 @@ class StoreSimulation:
     # --- the store at work ----------------------------------------------------------------------------------
 
     def commit(self, between: Callable[[], None] = lambda: None) -> None:
-        """A commit; ``between`` happens while the batch is being written."""
+        """Commit; ``between`` is called while the batch is being written."""
         batch = self.store.take()
         between()
         if batch is not None:
@@ -255,7 +253,7 @@ class StoreSimulation:
             self.store.compact(self.keeper)
         self._confirm()
 
-    # --- the end of the process, one way or the other -------------------------------------------------------
+    # --- the end of the process -----------------------------------------------------------------------------
 
     def close(self) -> None:
         self.store.close()
@@ -266,7 +264,7 @@ class StoreSimulation:
         self.confirmed, self.uncertain = self.state, []
 
     def kill(self) -> None:
-        """The process is killed; the machine goes on."""
+        """Kill the process; the machine goes on."""
         self.disk.kill()
         self.reopen()
 
@@ -276,7 +274,7 @@ class StoreSimulation:
         self.reopen()
 
     def fail_sync(self) -> None:
-        """A sync fails: the store must refuse everything until it is opened again."""
+        """Let a sync fail: the store must refuse everything until it is opened again."""
         self.disk.failing_syncs = 1
         try:
             self.commit()
@@ -292,8 +290,7 @@ class StoreSimulation:
             raise AssertionError("a failed store went on")
 
     def reopen(self) -> None:
-        """Open the store again, as often as the power goes meanwhile, and see that it has what it must
-        have."""
+        """Open the store again, as often as the power fails meanwhile, and check that it has what it must have."""
         reports: list[RecoveryReport] = []
         while True:
             if self.rng.random() < 0.2:
@@ -311,7 +308,7 @@ class StoreSimulation:
         self._settle(any(report.damaged or report.torn for report in reports))
 
     def _settle(self, told: bool) -> None:
-        """Find the number of events after which the model is what the store has."""
+        """Find the number of events after which the model equals what the store has."""
         found = self.keeper.state
         candidate = dict(self.confirmed)
         events = [changes for _, changes in self.uncertain]
@@ -351,16 +348,15 @@ class StoreSimulation:
             entry = self.keeper.records[key]
             number, offset = place(entry.address)
             within = offset + self.rng.randrange(RECORD_SIZE + entry.payload_size)
-            # A copy that cleaning made is perhaps not durable yet, though the record is.
+            # A copy made by cleaning may not be durable yet, though the record is.
             if not self.store.pending:
                 self.disk.flip(segment_name(number), within, 1 << self.rng.randrange(8))
                 self.damaged.add(key)
 
     def _damage_frame(self) -> None:
-        """Records are found without their batch header or index, so losing one must not cost anything.
+        """Damage a batch header or an index. Records are found without them, so nothing may be lost.
 
-        The damage is found at once: together with a torn batch behind it, it could not be told what was
-        whole.
+        The store is reopened at once: if a torn batch came after the damage, nobody could tell what was whole.
         """
         name = self.rng.choice([name for name in self.disk.names() if name.endswith(".log")])
         content = self.disk.durable_content(name)
@@ -379,8 +375,7 @@ class StoreSimulation:
     # --- what must hold -------------------------------------------------------------------------------------
 
     def read_all(self) -> None:
-        """Every record can be read. Of a damaged one there may be a sound copy; if there is none, it is
-        told."""
+        """Read every record. A damaged one may have a sound copy; if it has none, the damage must be reported."""
         state = self.state
         records = self.keeper.records
         sound = sorted(records.keys() - self.damaged)
@@ -392,7 +387,7 @@ class StoreSimulation:
                 assert self.store.read(records[key].address) == self.keeper.state[key].payload
 
     def check(self) -> None:
-        """What holds between any two steps."""
+        """Check what must hold between any two steps."""
         state = self.state
         assert self.lost <= self.damaged, "a sound record was given up"
         assert self.keeper.records.keys() - self.damaged == state.keys() - self.damaged
@@ -404,10 +399,10 @@ class StoreSimulation:
             if key not in self.damaged:
                 assert self.store.read(self.keeper.records[key].address) == state[key].payload
 
-    # --- at random ------------------------------------------------------------------------------------------
+    # --- random steps ---------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """One step of any kind; half of the time with the power about to go."""
+        """Do one step of any kind, sometimes with a power failure ahead."""
         self.steps += 1
         if self.rng.random() < 0.1:
             self.disk.crash_at(self.rng.randint(1, 12))
@@ -447,7 +442,7 @@ def _change(state: State, changes: list[Change]) -> None:
 
 
 def run(seed: int, steps: int, *, damaging: bool = False) -> StoreSimulation:
-    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk are flipped now and then."""
+    """Run a simulation that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then."""
     rng = Random(seed)
     simulation = StoreSimulation(rng, capacity=rng.choice((None, None, 65536)))
     for _ in range(steps):
@@ -459,7 +454,7 @@ def run(seed: int, steps: int, *, damaging: bool = False) -> StoreSimulation:
 
 
 def main(arguments: list[str]) -> None:
-    """``SEED [STEPS]`` runs one simulation; without arguments they go on until one fails."""
+    """Run one simulation with ``SEED [STEPS]``; without arguments run one after another until one fails."""
     if arguments:
         steps = int(arguments[1]) if len(arguments) > 1 else 1000
         for damaging in (False, True):

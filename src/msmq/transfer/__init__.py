@@ -1,1 +1,1 @@
-"""MS-MQQB: the machines of the binary protocol, without sockets, clocks, queues or disks."""
+"""The state machines of the binary protocol (MS-MQQB), without sockets, clocks, queues or disks."""

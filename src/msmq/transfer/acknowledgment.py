@@ -1,20 +1,20 @@
-"""Session acknowledgments (MS-MQQB 3.1.1.4, 3.1.1.6.1): who counted what, and what may be forgotten.
+"""Session acknowledgments (MS-MQQB 3.1.1.4, 3.1.1.6.1): counting messages, and settling those that the peer has.
 
-Each direction of a session numbers its user messages from one, and its recoverable messages again from one. No
-packet carries its number; both sides count. So every user message counts, whatever becomes of it afterwards: a
-duplicate, a refused one and an acknowledgment of orders alike.
+Each direction of a session numbers its user messages from one, and its recoverable messages again from one. No packet
+carries its number; both sides count. So every user message counts, whatever happens to it afterwards: also duplicates,
+refused messages and OrderAcks.
 
 :class:`Receipts` is the receiving side. It counts what arrives and says when a SessionHeader is due: at half the
 window, at 32 stored recoverables (one header can name no more), or when the Session Ack Send Timer runs out. A
-recoverable message is acknowledged only once the owner has said that it is stored, in order from the lowest: the
-sender takes everything up to RecoverableMsgAckSeqNumber for stored, so that a number must not be named while
-one before it is still on its way to the disk.
+recoverable message is acknowledged only once the owner has said that it is stored, in order from the lowest: the sender
+takes everything up to RecoverableMsgAckSeqNumber as stored, so a number must not be named while an earlier message is
+still on its way to the disk.
 
 :class:`Outbox` is the sending side: what was sent and not yet acknowledged. An express message is done when the
 peer has counted it, a recoverable one when the peer has stored it. What the session could not settle goes back to
 its owner in the order in which it was sent.
 
-Inside, numbers are plain integers that never wrap; sixteen bits of them travel.
+Inside, numbers are plain integers that never wrap; only their low sixteen bits are transmitted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BASE_FLAGS: Final = BASE["flags"]
 _U16: Final = 0xFFFF
 _U32: Final = 0xFFFFFFFF
 MAX_UNSTORED: Final = 0x4000
-"""Recoverable messages a peer may count without storing before we send no more: a quarter of what sixteen bits can
-tell apart."""
+"""The recoverable messages that a peer may count without storing before we stop sending: a quarter of the range of
+sixteen bits."""
 
 
 class MiscountError(Exception):
@@ -43,9 +43,9 @@ class MiscountError(Exception):
 
 
 class Window:
-    """A number of messages that may be on their way, and how it recovers after the peer has reduced it.
+    """The number of messages that may be under way, and how it recovers after the peer has reduced it.
 
-    A smaller size is taken at once; the way back is by doubling every 30 seconds (MS-MQMQ note 15).
+    A reduction takes effect at once; afterwards the size doubles every 30 seconds (MS-MQMQ note 15).
     """
 
     __slots__ = ("_growth_ms", "ceiling", "deadline_ms", "size")
@@ -61,7 +61,7 @@ class Window:
             self.deadline_ms = now_ms + self._growth_ms
 
     def grow(self, now_ms: int) -> None:
-        """Double once if it is time; to be called whenever a deadline may have passed."""
+        """Double the size if it is time; to be called whenever a deadline may have passed."""
         if self.deadline_ms is None or now_ms < self.deadline_ms:
             return
         self.size = min(2 * self.size, self.ceiling)
@@ -69,7 +69,7 @@ class Window:
 
 
 class Receipts:
-    """What came over a session and what of it the peer has been told.
+    """Counts what came over a session, and what of it was acknowledged to the peer.
 
     ``deadline_ms`` is the Session Ack Send Timer (3.1.2.5): half of AckWaitTimeout after an express message,
     RecoverableAckSendTimeout after a recoverable one.
@@ -99,17 +99,17 @@ class Receipts:
         self._express_ms = ack_wait_timeout_ms // 2
         self._recoverable_ms = recoverable_ack_timeout_ms
         self._started_ms = self._duration_ms = 0
-        self._hurried = False  # whether the timer already runs for a recoverable message
+        self._hurried = False  # true if the timer already runs for a recoverable message
         self.last_acked_recoverable = 0  # LastAckedRecoverableMsgSeqNumber
         self._stored = 0  # bit k: the number last_acked_recoverable + 1 + k is stored
 
     @property
     def recoverable_flags(self) -> int:
-        """RecoverableMsgAckFlags: what the next header will say is stored."""
+        """RecoverableMsgAckFlags: the messages that the next header will report as stored."""
         return self._stored & _U32 if self._stored & 1 else 0
 
     def count(self, recoverable: int, now_ms: int, messages: int = 1) -> None:
-        """One more user message has arrived, or several of a kind."""
+        """Count user messages of one kind that have arrived."""
         self.received += messages
         self.unacked += messages
         if recoverable:
@@ -119,7 +119,7 @@ class Receipts:
             self._start(now_ms, self._express_ms)
 
     def stored(self, first: int, count: int, now_ms: int) -> None:
-        """The recoverable messages ``first`` to ``first + count - 1`` need not be sent again, whatever happens."""
+        """Note that the recoverable messages ``first`` to ``first + count - 1`` need not be sent again."""
         assert first + count - 1 <= self.recoverable_received, "stored before it was received"
         bits = (1 << count) - 1
         shift = first - self.last_acked_recoverable - 1
@@ -128,7 +128,7 @@ class Receipts:
             self._hurry(now_ms)
 
     def _hurry(self, now_ms: int) -> None:
-        """Start the timer for the first recoverable message since the last header; never later than it is set."""
+        """Start the timer for the first recoverable message since the last header; it never moves to a later time."""
         if self._hurried:
             return
         self._hurried = True
@@ -142,16 +142,16 @@ class Receipts:
 
     @property
     def due(self) -> bool:
-        """Whether a header should leave at once, without waiting for the timer."""
+        """True if a header should be sent at once, without waiting for the timer."""
         return self.unacked >= self.half_window or self._stored & _U32 == _U32
 
     @property
     def pending(self) -> bool:
-        """Whether a header would tell the peer anything new."""
+        """True if a header would tell the peer something new."""
         return bool(self.unacked or self._stored & 1)
 
     def late(self, now_ms: int) -> bool:
-        """Whether a message that leaves now should carry a header: three quarters of the timer have passed."""
+        """True if a message that is sent now should carry a header, because three quarters of the timer have passed."""
         return (
             self.unacked > 0
             and self.deadline_ms is not None
@@ -159,7 +159,7 @@ class Receipts:
         )
 
     def header(self, sent: int, recoverable_sent: int, window: int, now_ms: int) -> SessionHeader:
-        """The SessionHeader of this moment; what it acknowledges counts as acknowledged from here on."""
+        """Make a SessionHeader with the present counts; what it acknowledges counts as acknowledged from now on."""
         flags = self.recoverable_flags
         header = SessionHeader(
             self.received & _U16,
@@ -173,7 +173,8 @@ class Receipts:
         self.deadline_ms = None
         self._hurried = False
         if flags:
-            told = ((flags + 1) & ~flags).bit_length() - 1  # the ones at the low end; a gap stays for later
+            # the ones at the low end; what follows a gap stays for later
+            told = ((flags + 1) & ~flags).bit_length() - 1
             self.last_acked_recoverable += told
             self._stored >>= told
             if self._stored & 1:
@@ -185,14 +186,14 @@ class Divisible(Protocol[T_co]):
     """A token for several messages that were sent together."""
 
     def part(self, start: int, stop: int) -> T_co:
-        """The token of some of them: from ``start`` up to, not including, ``stop``."""
+        """Return the token of some of them: from ``start`` up to, not including, ``stop``."""
         ...
 
 
 @dataclass(slots=True)
 class _Flight(Generic[T]):
-    """Messages that were sent together: those from ``start`` to ``stop`` of what ``run`` stands for, with numbers from
-    ``number`` on if they are recoverable and 0 if not. A message that was sent alone has a ``token``."""
+    """Messages that were sent together: those from ``start`` to ``stop`` of a ``run``. Recoverable ones are numbered
+    from ``number`` on; for express ones it is 0. A message that was sent alone has a ``token``."""
 
     run: Divisible[T] | None
     token: T | None
@@ -201,7 +202,7 @@ class _Flight(Generic[T]):
     number: int
 
     def take(self, count: int) -> T:
-        """The first ``count`` of them, which are settled."""
+        """Take the token of the first ``count`` messages, which are settled."""
         start = self.start
         self.start = stop = start + count
         if self.number:
@@ -219,7 +220,7 @@ class _Flight(Generic[T]):
 
 class Outbox(Generic[T]):
     """What was sent over a session and is not yet settled, with the owner's token for each message or for each run of
-    messages. What is kept is kept per run: a window costs a few of them.
+    messages. Only one entry per run is kept, so a window costs few of them.
 
     ``deadline_ms`` is the Session Ack Wait Timer (3.1.2.4); ``heard`` is ReceivedAck, set by any packet.
     """
@@ -251,28 +252,28 @@ class Outbox(Generic[T]):
 
     @property
     def unacked(self) -> int:
-        """UnAckedMessageCount: messages on their way."""
+        """UnAckedMessageCount: the number of messages under way."""
         return self.sent - self.acked
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """The number of messages that may be sent now."""
         return max(min(self.window.size - self.unacked, MAX_UNSTORED - self._unstored_count), 0)
 
     @property
     def awaiting(self) -> bool:
-        """Whether anything still waits to be counted or stored by the peer."""
+        """True if anything still waits to be counted or stored by the peer."""
         return bool(self._in_flight or self._unstored)
 
     def record(self, token: T, recoverable: int, now_ms: int) -> None:
-        """One more message is sent."""
+        """Record that one message is sent."""
         self._record(None, token, 0, 1, recoverable, now_ms)
 
     def record_run(
         self, run: Divisible[T], start: int, stop: int, express: bytes | None, now_ms: int
     ) -> None:
-        """More messages are sent, those from ``start`` to ``stop`` of a run. ``express`` has for each message of the
-        run 1 if it is express and 0 if it is recoverable; None says that all are recoverable."""
+        """Record that the messages from ``start`` to ``stop`` of a run are sent. ``express`` has a byte for each
+        message of the run, 1 if it is express and 0 if it is recoverable; None means that all are recoverable."""
         while start < stop:
             kind = 0 if express is None else express[start]
             end = -1 if express is None else express.find(1 - kind, start, stop)
@@ -294,7 +295,7 @@ class Outbox(Generic[T]):
             self.deadline_ms = now_ms + self._wait_ms
 
     def acknowledge(self, header: SessionHeader, now_ms: int) -> list[T]:
-        """Take a SessionHeader of the peer; give what it settles, the express messages first.
+        """Handle a SessionHeader of the peer. Returns the tokens that it settles, those of express messages first.
 
         Raises:
             MiscountError: it acknowledges more than was sent.
@@ -325,7 +326,7 @@ class Outbox(Generic[T]):
         return settled
 
     def _take_stored(self, base: int, flags: int, settled: list[T]) -> None:
-        """Everything up to ``base`` is stored, and base + k for each bit k. Numbers never sent mean nothing."""
+        """Settle everything up to ``base``, and base + k for each bit k. Numbers that were never sent are ignored."""
         number = self.recoverable_sent - (self.recoverable_sent - base & _U16)
         while flags & 2:  # usually there is no gap
             flags >>= 1
@@ -339,7 +340,7 @@ class Outbox(Generic[T]):
                 self._take_one(number, settled)
 
     def _take_one(self, number: int, settled: list[T]) -> None:
-        """A message is stored before others that were sent earlier."""
+        """Settle a message that is stored before others which were sent earlier."""
         for place, flight in enumerate(self._unstored):
             before = number - flight.number
             if 0 <= before < flight.stop - flight.start:
@@ -355,7 +356,7 @@ class Outbox(Generic[T]):
                 return
 
     def expire(self, now_ms: int) -> bool:
-        """The Session Ack Wait Timer has run out (3.1.6.3); gives whether the session has to be closed."""
+        """Handle the Session Ack Wait Timer (3.1.6.3). Returns whether the session must be closed."""
         if not self.awaiting:
             self.heard = False
             self.deadline_ms = None
@@ -367,7 +368,7 @@ class Outbox(Generic[T]):
         return False
 
     def unsettled(self) -> list[T]:
-        """Everything that has to be sent again, in the order in which it was sent."""
+        """Return the tokens of everything that must be sent again, in the order in which it was sent."""
         unstored = deque(flight.copy() for flight in self._unstored)
         first = next(
             (flight.number for flight in self._in_flight if flight.number), self.recoverable_sent + 1
@@ -383,7 +384,8 @@ class Outbox(Generic[T]):
 
 
 def _take_below(flights: deque[_Flight[T]], number: int) -> tuple[list[T], int]:
-    """Take everything with a lower number out of flights in the order of their numbers; gives how many it was, too."""
+    """Take everything with a lower number out of flights that are in the order of their numbers. Returns the tokens,
+    and how many messages they stand for."""
     found: list[T] = []
     taken = 0
     while flights and flights[0].number < number:
@@ -397,13 +399,13 @@ def _take_below(flights: deque[_Flight[T]], number: int) -> tuple[list[T], int]:
 
 
 def with_session_header(packet: bytes, header: SessionHeader) -> bytes:
-    """The packet of a user message that acknowledges others as well."""
+    """Return the packet of a user message with a SessionHeader at its end."""
     flags = packet[_BASE_FLAGS] | BASE_SH
     return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), packet[_BASE_FLAGS + 1 :], header.write()))
 
 
 def without_session_header(packet: bytes) -> bytes:
-    """The packet of a user message without its SessionHeader."""
+    """Return the packet of a user message without its SessionHeader."""
     flags = packet[_BASE_FLAGS] & ~BASE_SH
     body = packet[_BASE_FLAGS + 1 : -SessionHeader.SIZE]
     return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), body))

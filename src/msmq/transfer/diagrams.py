@@ -15,7 +15,7 @@ _TITLES: Final = {
 
 
 def session_diagram(role: Role) -> str:
-    """The states of a session; inputs that have the same effect share an arrow."""
+    """Draw the states of a session; inputs with the same effect share an arrow."""
     arrows = [f"[*] --> {FIRST[role].name}", *_arrows(TABLES[role])]
     if role is Role.ACCEPTOR:
         arrows.append(f"{State.CLOSED.name} --> [*]")
@@ -23,7 +23,7 @@ def session_diagram(role: Role) -> str:
 
 
 def ping_diagram() -> str:
-    """The states of a ping request."""
+    """Draw the states of a ping request."""
     arrows = [f"[*] --> {PingState.WAITING.name}"]
     arrows += [f"{state.name} --> {end.name} : {given.value}" for (state, given), end in TRANSITIONS.items()]
     arrows += [f"{state.name} --> [*]" for state in PingState if state is not PingState.WAITING]
@@ -31,7 +31,7 @@ def ping_diagram() -> str:
 
 
 def page() -> str:
-    """A page of the documentation with every diagram."""
+    """Make a page of the documentation with every diagram."""
     parts = [
         "# State diagrams",
         "Drawn from the tables in `msmq.transfer.states` and `msmq.transfer.ping`. A packet for which a state has no"

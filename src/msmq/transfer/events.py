@@ -1,4 +1,6 @@
-"""What a session tells its owner, in the order in which it has to be dealt with; a closing is always the last."""
+"""The events that a session reports to its owner, in the order in which they must be handled; a closing is always
+last.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The acceptor let us in; the parameters are still to be agreed (ConnectionHistory: EstablishPacketReceived)."""
+    """The acceptor has accepted us; the parameters are still to be agreed (ConnectionHistory:
+    EstablishPacketReceived).
+    """
 
     remote_guid: bytes
 
@@ -24,7 +28,7 @@ class Established:
 
     remote_guid: bytes
     window_size: int
-    """The peer's."""
+    """The window of the peer."""
     ack_wait_timeout_ms: int
     recoverable_ack_timeout_ms: int
 
@@ -33,9 +37,9 @@ class Established:
 class MessagesReceived:
     """Messages in the order in which they arrived.
 
-    Their recoverable ones have the numbers from ``first_recoverable`` on, ``recoverables`` of them: what
-    :meth:`msmq.transfer.session.Session.stored` wants to hear once they are safe, or known to be duplicates
-    or refused for good. The numbers go on growing when an initiator connects again.
+    ``recoverables`` of them are recoverable and are numbered from ``first_recoverable`` on. Report these numbers to
+    :meth:`msmq.transfer.session.Session.stored` once the messages are safe, or known to be duplicates, or refused for
+    good. The numbers keep growing when an initiator reconnects.
     """
 
     messages: Incoming
@@ -53,19 +57,19 @@ class MessagesAcknowledged(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class WindowOpened:
     """More messages may be sent than before, though none was settled: the peer has received recoverable messages that
-    it will store, or a window that was reduced has grown."""
+    it has not stored yet, or a window that was reduced has grown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryDue:
-    """Time for another attempt to connect."""
+    """It is time for another attempt to connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed(Generic[T]):
-    """The session is over: write what is still to be sent, then close the transport.
+    """The session has closed: write the rest of its data, then close the transport.
 
-    ``returned`` is what the peer never acknowledged, in the order in which it was sent.
+    ``returned`` holds the tokens that the peer never acknowledged, in the order in which they were sent.
     """
 
     reason: CloseReason

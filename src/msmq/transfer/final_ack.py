@@ -1,13 +1,13 @@
-"""FinalAck (MS-MQQB 3.1.5.7): what becomes of a transactional message after it has reached its queue.
+"""FinalAck (MS-MQQB 3.1.5.7): what happens to a transactional message after it has reached its queue.
 
-A sender that asked for source journaling keeps a message until it knows whether an application has read it. From
-its numbering on such a message is *tracked*; once its OrderAck has come it is *parked* (AwaitingFinalACKTable)
-until the FinalAck decides: into the journal, into the dead-letter queue, or simply forgotten. A FinalAck may
-overtake the OrderAck, for a refused message it usually does. It says all that the OrderAck would: the message is
-settled at once, so that there is nothing to remember that a crash could make us forget.
+A sender that asked for source journaling keeps a message until it knows whether an application has read it. Such a
+message is *tracked* from the time it is numbered; once its OrderAck has come it is *parked* (AwaitingFinalACKTable)
+until the FinalAck decides: it goes to the journal, to the dead-letter queue, or is simply forgotten. A FinalAck may
+overtake the OrderAck; for a refused message it usually does. It says all that the OrderAck would, so the message is
+settled at once, and there is nothing to remember that a crash could lose.
 
-Which messages are tracked and which of them are parked is durable state of the caller, who stores it beside the
-messages; after a restart it tracks them again.
+The caller stores durably, beside the messages, which are tracked and which of these are parked; after a restart it
+tracks them again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FA: Final = 0x02
 
 
 class Fate(Enum):
-    """Where a message goes whose FinalAck has come."""
+    """Where a message goes when its FinalAck has come."""
 
     JOURNAL = "the system journal"
     DEAD_LETTER = "the transactional dead-letter queue, or the one the application named"
@@ -37,14 +37,14 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Tracked(Generic[T]):
-    """One message whose end is awaited."""
+    """A message whose FinalAck is awaited."""
 
     message_id: int
     token: T
     positive_journaling: bool
     negative_journaling: bool
     parked: bool = False
-    """OrderAck has come; only the FinalAck is missing."""
+    """True if the OrderAck has come and only the FinalAck is missing."""
 
     def fate(self, message_class: int) -> Fate:
         if message_class == MessageClass.ACK_RECEIVE:
@@ -54,9 +54,9 @@ class Tracked(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Settled(Generic[T]):
-    """A FinalAck has decided.
+    """The decision of a FinalAck about a message.
 
-    Move the message and forget it; where it was not ``parked`` its sequence still holds it
+    Move the message and forget it; if it was not ``parked``, its sequence still holds it
     (:meth:`msmq.transfer.order_sender.OrderSender.remove`).
     """
 
@@ -66,7 +66,7 @@ class Settled(Generic[T]):
 
 
 def wants_final_ack(message: UserMessage) -> bool:
-    """Whether the sender keeps a transactional message until its FinalAck, and the receiver has to send one."""
+    """True if the sender keeps a transactional message until its FinalAck, and the receiver must send one."""
     (flags,) = user_flags(message.data)
     if not flags & USER_TH:
         return False
@@ -86,28 +86,28 @@ class FinalAcks(Generic[T]):
         return len(self._tracked)
 
     def track(self, message: UserMessage, token: T, *, parked: bool = False) -> Tracked[T] | None:
-        """Follow a message of our own that asks for it; None for the others."""
+        """Track one of our own messages if it asks for a FinalAck; returns None for others."""
         if not wants_final_ack(message):
             return None
         return self.follow(message.user.message_id, message.user.flags, token, parked=parked)
 
     def follow(self, message_id: int, user_flags: int, token: T, *, parked: bool = False) -> Tracked[T]:
-        """Follow a message of our own that has these flags in its UserHeader."""
+        """Track one of our own messages that has these flags in its UserHeader."""
         tracked = Tracked(message_id, token, bool(user_flags & USER_JP), bool(user_flags & USER_JN), parked)
         self._tracked[message_id] = tracked
         return tracked
 
     def forget(self, message_id: int) -> None:
-        """The message ended otherwise: expired, or deleted by an administrator."""
+        """Stop tracking a message that ended otherwise: it expired, or an administrator deleted it."""
         self._tracked.pop(message_id, None)
 
     def find(self, body: FinalAckBody) -> T | None:
-        """The message that a FinalAck is about, None when it is none of ours that is still here."""
+        """Return the message that a FinalAck is about; None if it is not ours or no longer tracked."""
         tracked = self._tracked.get(body.message_id) if body.source_guid in self._own_guids else None
         return None if tracked is None else tracked.token
 
     def receive(self, body: FinalAckBody, message_class: int) -> Settled[T] | None:
-        """Take a FinalAck; None when it is about no message of ours that is still here."""
+        """Handle a FinalAck; returns None if its message is not ours or no longer tracked."""
         tracked = self._tracked.pop(body.message_id, None) if body.source_guid in self._own_guids else None
         if tracked is None:
             return None

@@ -1,16 +1,15 @@
-"""Duplicates of messages without a transaction (MS-MQQB 3.1.5.8.1): MessageIDHistoryTable.
+"""Detect duplicates of messages without a transaction (MS-MQQB 3.1.5.8.1): MessageIDHistoryTable.
 
-A sender that lost its session sends again what was not acknowledged, so that express and recoverable messages may
-come twice. The receiver remembers the identifiers of what it took lately: at most ``size`` of them, and each for as
-long as the cleanup timer says after it was last seen. It is help, not a promise; exactly once is what transactions
-are for.
+A sender that lost its session resends what was not acknowledged, so express and recoverable messages may come twice.
+The receiver remembers the identifiers of recent messages: at most ``size`` of them, each until the cleanup time after
+it was last seen has passed. This is best effort; exactly once is what transactions are for.
 
-The caller asks :meth:`MessageIdHistory.seen` of every arrival and tells :meth:`MessageIdHistory.record` of those
-it takes, storing the entry with the message where the message is stored. The duplicate of a recoverable message is
-acknowledged like one that was stored; if the first copy is still on its way to the disk, with it and not before.
+The caller asks :meth:`MessageIdHistory.seen` about every arrival and calls :meth:`MessageIdHistory.record` for those it
+accepts; the entry of a stored message is stored with it. The duplicate of a recoverable message is acknowledged as if
+it were stored; but not before the first copy is on the disk.
 
-Entries are kept in groups, oldest first: messages of one source that came in one second. Each source knows in which
-group a number was seen last; a number that was seen again later is no entry of the older group any more.
+Entries are kept in groups, oldest first: messages of one source that came in one second. For each source the table
+knows the group in which a number was last seen; a number that was seen again no longer counts in its older group.
 
 Times are seconds since 1970, because entries outlive the process.
 """
@@ -27,23 +26,23 @@ from msmq.wire.message import UserMessage
 DEFAULT_SIZE: Final = 10_000
 """RemoveDuplicateSize (note 25)."""
 _GROUP: Final = 1_024
-"""Messages after which a new group begins, although they came in the same second."""
+"""The size at which a new group begins even in the same second."""
 _GUID_BYTES: Final = len(NULL_GUID)
 
 
 def message_identifier(message: UserMessage) -> bytes:
-    """SourceQueueManager and MessageID as they lie in the packet: the MessageIdentifier of an entry."""
+    """Return the MessageIdentifier of a message: SourceQueueManager and MessageID as in the packet."""
     return message.identifier.encode()
 
 
 def split(identifier: bytes) -> tuple[bytes, int]:
-    """SourceQueueManager and MessageID of a MessageIdentifier."""
+    """Split a MessageIdentifier into SourceQueueManager and MessageID."""
     return identifier[:_GUID_BYTES], int.from_bytes(identifier[_GUID_BYTES:], "little")
 
 
 class _Group:
-    """Messages of one source that came in one second: ``live`` of the ``numbers`` from ``start`` on. The others were
-    seen again and belong to a later group."""
+    """Messages of one source that came in one second: those of ``numbers`` from ``start`` on, of which ``live`` still
+    count. The others were seen again and belong to a later group."""
 
     __slots__ = ("live", "numbers", "source", "start", "time_s")
 
@@ -56,7 +55,7 @@ class _Group:
 
 
 class MessageIdHistory:
-    """The messages seen lately, oldest first."""
+    """The recently seen messages, oldest first."""
 
     __slots__ = ("_cleanup_s", "_count", "_groups", "_size", "_sources", "deadline_s")
 
@@ -90,7 +89,7 @@ class MessageIdHistory:
                     yield group.source + number.to_bytes(4, "little"), group.time_s
 
     def seen(self, identifier: bytes, now_s: int) -> bool:
-        """Whether this is a duplicate; if so, it is remembered anew from now on."""
+        """True if this is a duplicate; its entry is then renewed."""
         source, number = split(identifier)
         known = self._sources.get(source)
         if known is None or number not in known:
@@ -99,15 +98,15 @@ class MessageIdHistory:
         return True
 
     def record(self, identifier: bytes, now_s: int) -> None:
-        """A message was taken; the oldest entry makes room when there is none."""
+        """Record a message that was accepted; the oldest entry makes room if necessary."""
         source, number = split(identifier)
         self.record_all(source, (number,), now_s)
 
     def fresh(
         self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int
     ) -> Sequence[int]:
-        """Which of some messages of a source are no duplicates, also not of another one among them, given as indices
-        into their numbers; the others are remembered anew."""
+        """Return which messages of a source are no duplicates, also not of each other, as indices into their numbers.
+        The entries of duplicates are renewed."""
         known, new = self._sources.get(source, {}), dict[int, int]()
         for index in indices:
             number = numbers[index]
@@ -118,7 +117,7 @@ class MessageIdHistory:
         return indices if len(new) == len(indices) else sorted(new.values())
 
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
-        """Like :meth:`record`, for many messages that are all :meth:`fresh`."""
+        """Record many messages that are all :meth:`fresh`; see :meth:`record`."""
         if not self._count:
             self.deadline_s = now_s + self._cleanup_s
         self._enter(source, numbers, now_s)
@@ -130,7 +129,7 @@ class MessageIdHistory:
         group = next(reversed(self._groups)) if self._groups else None
         if len(numbers) == 1 and (before := known.pop(numbers[0], None)) is not None:
             self._seen_again(before, known)
-            group = None  # else it could stand twice in one group
+            group = None  # else it could be twice in one group
         if group is None or group.source != source or group.time_s != now_s or len(group.numbers) >= _GROUP:
             group = _Group(source, now_s)
             self._groups[group] = None
@@ -140,7 +139,7 @@ class MessageIdHistory:
         self._count += len(numbers)
 
     def _seen_again(self, group: _Group, known: dict[int, _Group]) -> None:
-        """An entry leaves its group, which gets rid of what it has no more before that costs memory."""
+        """Remove an entry from its group; the group drops its removed entries before they cost much memory."""
         self._count -= 1
         group.live -= 1
         if not group.live:
@@ -150,7 +149,7 @@ class MessageIdHistory:
             group.start = 0
 
     def _forget(self, group: _Group, most: int) -> None:
-        """Up to so many of the oldest entries, all of them in the oldest group."""
+        """Forget up to ``most`` entries of the oldest group."""
         known = self._sources[group.source]
         numbers = group.numbers[group.start : group.start + most]
         if group.live < len(group.numbers) - group.start:
@@ -165,7 +164,7 @@ class MessageIdHistory:
                 del self._sources[group.source]
 
     def handle_timer(self, now_s: int) -> None:
-        """Forget what is too old (3.1.6.7); the timer runs while anything is left."""
+        """Forget entries that are too old (3.1.6.7); the timer runs while any are left."""
         if self.deadline_s is None or now_s < self.deadline_s:
             return
         limit_s = now_s - self._cleanup_s

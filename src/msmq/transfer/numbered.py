@@ -1,8 +1,8 @@
-"""The messages of a sequence by their numbers, and which of them the next hop has stored (MS-MQQB 3.1.1.5).
+"""The messages of a sequence by their numbers, and whether the next hop has stored them (MS-MQQB 3.1.1.5).
 
-Numbers only rise, and messages come, are stored and go in long rows of them. So they are kept in *spans*: what has
-consecutive numbers stands side by side, with one byte for each that says what is known of it. Whatever happens to many
-messages happens to slices, and costs about the same for one and for hundreds.
+Numbers only rise, and messages with many consecutive numbers are added, stored and removed together. So they are kept
+in *spans* of consecutive numbers, with one byte of state for each message. Operations on many messages work on slices,
+and cost about the same for one and for hundreds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STORE: Final = bytes.maketrans(bytes((_HERE,)), bytes((_STORED,)))
 _UNSTORE: Final = bytes.maketrans(bytes((_STORED,)), bytes((_HERE,)))
 _WANTED: Final = {least: bytes(state >= least for state in range(256)) for least in (_HERE, _STORED)}
 _FULL: Final = 1_024
-"""How long a span grows."""
+"""The length up to which a span grows."""
 _HIGHEST: Final = 1 << 32
 
 
@@ -37,7 +37,7 @@ class _Span(Generic[T]):
 
     @property
     def following(self) -> int:
-        """The number behind the last one."""
+        """The number after the last one."""
         return self.first + len(self.tokens)
 
 
@@ -57,7 +57,7 @@ class Numbered(Generic[T]):
         return self._count
 
     def append(self, first: int, tokens: Sequence[T]) -> None:
-        """Messages get consecutive numbers from ``first`` on, behind all that are there."""
+        """Add messages with consecutive numbers from ``first`` on, after all others."""
         span = self._spans[-1] if self._spans else None
         if span is None or span.following != first or len(span.tokens) >= _FULL:
             span = _Span(first)
@@ -68,7 +68,7 @@ class Numbered(Generic[T]):
         self._count += len(tokens)
 
     def _between(self, low: int, high: int) -> Iterator[tuple[_Span[T], int, int]]:
-        """The spans with numbers from ``low`` up to ``high``, and where these begin and end there."""
+        """Yield the spans with numbers from ``low`` to ``high``, and the part of each that lies in this range."""
         spans = self._spans
         for place in range(max(bisect_right(spans, low, key=_first_of) - 1, 0), len(spans)):
             span = spans[place]
@@ -79,13 +79,13 @@ class Numbered(Generic[T]):
                 yield span, start, stop
 
     def get(self, number: int) -> T | None:
-        """The message with a number, None when there is none (any more)."""
+        """Return the message with a number; None if there is none or it was removed."""
         for span, start, _ in self._between(number, number):
             return span.tokens[start]
         return None
 
     def before(self, number: int) -> int:
-        """The number of the message before this one, 0 when there is none."""
+        """Return the number of the message before this one; 0 if there is none."""
         place = bisect_right(self._spans, number - 1, key=_first_of)
         for span in reversed(self._spans[:place]):
             stop = min(number - span.first, len(span.states))
@@ -95,20 +95,20 @@ class Numbered(Generic[T]):
         return 0
 
     def count(self, low: int, high: int) -> int:
-        """How many there are from one number up to another."""
+        """Count the messages from one number to another."""
         spans = self._between(low, high)
         return sum(stop - start - span.states.count(_GONE, start, stop) for span, start, stop in spans)
 
     def items(self, low: int = 0, high: int = _HIGHEST) -> Iterator[tuple[int, T]]:
-        """The messages from one number up to another, with their numbers."""
+        """Yield the messages from one number to another, with their numbers."""
         for span, start, stop in self._between(low, high):
             for index in range(start, stop):
                 if span.states[index]:
                     yield span.first + index, cast(T, span.tokens[index])
 
     def standing(self, first: int, tokens: Sequence[T]) -> bytearray:
-        """Which of these messages are still there with consecutive numbers from ``first`` on: a byte for each, zero
-        where it is not."""
+        """Tell which of these messages are still there, with consecutive numbers from ``first`` on: a byte for each,
+        zero for those that are not."""
         found = bytearray()
         for span, start, stop in self._between(first, first + len(tokens) - 1):
             done = span.first + start - first
@@ -122,11 +122,11 @@ class Numbered(Generic[T]):
         return found
 
     def store(self, low: int, high: int) -> None:
-        """The next hop has stored the messages with these numbers."""
+        """Note that the next hop has stored the messages with these numbers."""
         self._translate(low, high, _STORE)
 
     def unstore(self, low: int = 0, high: int = _HIGHEST) -> None:
-        """What the next hop said about these messages does not count any more."""
+        """Note that these messages no longer count as stored by the next hop."""
         self._translate(low, high, _UNSTORE)
 
     def _translate(self, low: int, high: int, table: bytes) -> None:
@@ -134,8 +134,8 @@ class Numbered(Generic[T]):
             span.states[start:stop] = span.states[start:stop].translate(table)
 
     def take(self, low: int, high: int, *, stored: bool = False) -> list[tuple[int, list[T]]]:
-        """Take messages out, or only those of them that the next hop has stored: rows of them, each with the number of
-        its first."""
+        """Remove messages, or with ``stored`` only those that the next hop has stored. Returns rows of adjacent ones,
+        each with its first number."""
         rows: list[tuple[int, list[T]]] = []
         for span, start, stop in list(self._between(low, high)):
             for begin, end in _rows(span.states[start:stop], _STORED if stored else _HERE):
@@ -143,7 +143,7 @@ class Numbered(Generic[T]):
         return rows
 
     def _cut(self, span: _Span[T], start: int, stop: int, rows: list[tuple[int, list[T]]]) -> None:
-        """Take neighbours out that are all there."""
+        """Remove adjacent messages that are all there."""
         rows.append((span.first + start, cast(list[T], span.tokens[start:stop])))
         span.tokens[start:stop] = [None] * (stop - start)
         span.states[start:stop] = bytes(stop - start)
@@ -154,7 +154,7 @@ class Numbered(Generic[T]):
 
 
 def _rows(states: bytearray, least: int) -> Iterator[tuple[int, int]]:
-    """Where the neighbours begin and end whose state is at least this one."""
+    """Yield where adjacent messages begin and end whose state is at least ``least``."""
     wanted = states.translate(_WANTED[least])
     begin = wanted.find(1)
     while begin >= 0:

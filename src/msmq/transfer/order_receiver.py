@@ -1,20 +1,20 @@
 """Exactly once, in order: the receiving side (MS-MQQB 3.1.5.8.6, 3.1.6.9).
 
-Per stream, which is one source queue manager and one of our queues by the name that the source has for it, the
-receiver remembers the place of the last message it took. :meth:`OrderReceiver.judge_all` compares the next ones with
-it: accepted, a duplicate, or out of order. An accepted message is checked further; whatever these checks say,
-:meth:`OrderReceiver.advance` gives the new state of the stream, **which the caller makes durable in one step with
-the message** (or, if the message is refused for good, with its refusal: a refused message that did not advance the
-stream would hold up all that follow). A message that the caller cannot take for want of room is neither: it does
-not advance, and comes again.
+A stream comes from one source queue manager to one of our queues, under the name that the source uses for it. For each
+stream the receiver remembers the place of the last message it took. :meth:`OrderReceiver.judge_all` compares the next
+messages with it: they are accepted, duplicates, or out of order. An accepted message is checked further; whatever these
+checks say, :meth:`OrderReceiver.advance` gives the new state of the stream, **which the caller makes durable in one
+step with the message** (or, if the message is refused for good, with its refusal: a refused message that did not
+advance the stream would hold up all that follow). A message for which the caller has no room does not advance the
+stream, and will be sent again.
 
 The count of messages that were not accepted is part of that state. It is made durable before the OrderAck that answers
-them (:meth:`OrderReceiver.take_rejected`), which is far less often than they may come.
+them (:meth:`OrderReceiver.take_rejected`), which happens far less often than such messages may come.
 
-Once that is durable :meth:`OrderReceiver.durable` lets the OrderAck tell it. An OrderAck is scheduled for every
-arrival, duplicates included, because the earlier one may have been lost; it is put off while more messages arrive,
-but not for ever. A stream of which nothing could be taken, because its beginning is missing, gets one with the number 0
-and is forgotten.
+Once the state is durable, :meth:`OrderReceiver.durable` allows the OrderAck to report it. An OrderAck is scheduled for
+every arrival, including duplicates, because the earlier one may have been lost; it is delayed while more messages
+arrive, but only for a limited time. A stream from which nothing could be taken, because its beginning is missing, gets
+an OrderAck with the number 0 and is forgotten.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from msmq.wire.packets import (
 L = TypeVar("L")
 
 MANY: Final = 1_024
-"""Messages of a stream after which an OrderAck does not wait for its timer."""
+"""The number of messages of a stream after which an OrderAck does not wait for its timer."""
 
 Stream = tuple[bytes, Hashable]
-"""The GUID of the queue manager that sends, and the destination queue by the name it goes by there: a sender has one
-sequence for each name, so that a queue with two names has two streams."""
+"""The GUID of the sending queue manager, and the destination queue by the name that the sender uses. A sender has one
+sequence for each name, so a queue with two names has two streams."""
 
 
 class Verdict(Enum):
@@ -52,7 +52,7 @@ class Verdict(Enum):
 
 
 class Progress(NamedTuple):
-    """How far a stream has come: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5), all of it durable."""
+    """How far a stream has come: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5), which is durable."""
 
     tx_sequence_id: int = 0
     tx_sequence_number: int = 0
@@ -71,29 +71,29 @@ class Reached(Protocol):
 
 
 class Place(Reached, Protocol):
-    """What of a TransactionHeader says where a message stands in its sequence."""
+    """The fields of a TransactionHeader that give the place of a message in its sequence."""
 
     @property
     def previous_tx_sequence_number(self) -> int: ...
 
 
 def judge(reached: Reached, header: Place) -> Verdict:
-    """Whether a message continues a stream (3.1.5.8.6)."""
+    """Decide whether a message continues a stream (3.1.5.8.6)."""
     if header.tx_sequence_id == reached.tx_sequence_id:
         if header.tx_sequence_number <= reached.tx_sequence_number:
             return Verdict.DUPLICATE
         in_order = header.previous_tx_sequence_number <= reached.tx_sequence_number
     elif header.tx_sequence_id < reached.tx_sequence_id:
-        return Verdict.DUPLICATE  # a sequence is left only when all of it was acknowledged
+        return Verdict.DUPLICATE  # a sender leaves a sequence only when all of it was acknowledged
     else:
         in_order = header.previous_tx_sequence_number == 0
     return Verdict.ACCEPTED if in_order else Verdict.OUT_OF_ORDER
 
 
 def order_acknowledgment(message: UserMessage) -> OrderAckBody | FinalAckBody | None:
-    """The OrderAck or FinalAck that a message is (3.1.5.1.1), or None when it is an ordinary one.
+    """Return the OrderAck or FinalAck in a message (3.1.5.1.1), or None for an ordinary message.
 
-    Of BaseHeader.Flags nothing is asked: a SessionHeader may ride on an acknowledgment like on any message.
+    BaseHeader.Flags do not matter: an acknowledgment may carry a SessionHeader like any message.
 
     Raises:
         DecodeError: it claims to be one and is malformed; the session has to be closed.
@@ -104,7 +104,7 @@ def order_acknowledgment(message: UserMessage) -> OrderAckBody | FinalAckBody | 
 
 
 class OrderAckDue(NamedTuple, Generic[L]):
-    """An OrderAck to be sent to the source of the stream. ``link`` is where its last message came from."""
+    """An OrderAck to be sent to the source of a stream. ``link`` identifies where its last message came from."""
 
     stream: Stream
     link: L
@@ -118,37 +118,37 @@ class _Stream:
         self.progress = progress
         self.durable = progress
         self.last_ack_ms = now_ms
-        self.rejected = False  # whether reject_count is not written yet
+        self.rejected = False  # true if reject_count is not stored yet
         self.taken = 0  # messages since the last OrderAck
         self.tried = 0  # the sequence of the last message, for a stream that has taken none
 
 
 class OrderReceiver(Generic[L]):
-    """All incoming transactional streams of a queue manager.
+    """The incoming transactional streams of a queue manager.
 
-    A ``link`` is whatever the caller knows the session of an arrival by, and by which it finds the way back.
+    A ``link`` is the caller's own identification of the session of an arrival, by which it finds the way back.
     """
 
     __slots__ = ("_delay_ms", "_due", "_streams", "_timeout_ms")
 
     def __init__(self, timers: TimerSettings, stored: Mapping[Stream, Progress], now_ms: int) -> None:
-        """``stored`` is what was made durable before the last stop."""
+        """``stored`` holds the progress that was durable before the last stop."""
         self._timeout_ms = timers.order_ack_timeout_ms
         self._delay_ms = 1_000 * timers.maximum_order_ack_delay_s
         self._streams = {stream: _Stream(progress, now_ms) for stream, progress in stored.items()}
-        # In the order of their deadlines, since all waits are alike.
+        # In the order of their deadlines, since all waits have the same length.
         self._due: OrderedDict[Stream, tuple[int, L]] = OrderedDict()
 
     def progress(self, stream: Stream) -> Progress:
-        """How far a stream has come, made durable or not."""
+        """Return how far a stream has come, durable or not."""
         known = self._streams.get(stream)
         return Progress() if known is None else known.progress
 
     def judge_all(
         self, stream: Stream, headers: Sequence[Place], link: L, now_ms: int, time_s: int
     ) -> list[int]:
-        """Which of some messages to take that have arrived one behind the other, by index: each is compared with those
-        in front of it. :meth:`advance` tells with which of them the stream has come further."""
+        """Decide which of several consecutive arrivals to take: each is compared with those before it. Returns their
+        indices. Then call :meth:`advance` with those by which the stream has advanced."""
         known = self._streams.get(stream)
         reached: Reached = Progress() if known is None else known.progress
         accepted = []
@@ -177,8 +177,8 @@ class OrderReceiver(Generic[L]):
         messages: int = 1,
         rejected: int = 0,
     ) -> Progress:
-        """Accepted messages are taken or refused for good: what has to be made durable with them. ``header`` is that of
-        the last one, behind which so many came that were ``rejected``."""
+        """Record that accepted messages are taken or refused for good. Returns the state that must be made durable with
+        them. ``header`` belongs to the last one, after which ``rejected`` others came."""
         known = self._streams.get(stream)
         if known is None:
             known = self._streams[stream] = _Stream(Progress(), now_ms)
@@ -189,8 +189,8 @@ class OrderReceiver(Generic[L]):
         return known.progress
 
     def take_rejected(self, stream: Stream) -> Progress | None:
-        """The state of a stream whose reject_count is to be written before its OrderAck leaves, once; None if there is
-        nothing new. A stream that has taken nothing is not remembered, and neither is its count."""
+        """Return the state of a stream whose reject_count must be stored before its OrderAck is sent, once; None if
+        nothing is new. A stream that has taken nothing is not remembered, and neither is its count."""
         known = self._streams.get(stream)
         if known is None or not known.rejected:
             return None
@@ -198,18 +198,18 @@ class OrderReceiver(Generic[L]):
         return known.progress
 
     def streams(self) -> list[Stream]:
-        """All that are known."""
+        """Return all known streams."""
         return list(self._streams)
 
     def durable(self, stream: Stream, progress: Progress) -> None:
-        """What :meth:`advance` gave is stored, and everything before it."""
+        """Note that the state which :meth:`advance` returned is stored, and everything before it."""
         known = self._streams.get(stream)
         if known is not None and progress[:2] > known.durable[:2]:
             known.durable = progress
 
     def many_taken(self, stream: Stream, now_ms: int) -> OrderAckDue[L] | None:
-        """The OrderAck of a stream of which much was taken since the last one, without waiting for the timer: a sender
-        keeps all of it until then. The timer goes on."""
+        """Return the OrderAck of a stream of which many messages were taken since the last one, without waiting for the
+        timer, because the sender keeps all of them until then. The timer goes on."""
         known, due = self._streams.get(stream), self._due.get(stream)
         if known is None or due is None or known.taken < MANY:
             return None
@@ -219,17 +219,17 @@ class OrderReceiver(Generic[L]):
         return OrderAckDue(stream, due[1], OrderAckBody.of(sequence_id, number)) if number else None
 
     def forget(self, stream: Stream) -> None:
-        """The queue is no more."""
+        """Forget the stream of a queue that was deleted."""
         self._streams.pop(stream, None)
         self._due.pop(stream, None)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When :meth:`handle_timer` wants to be called."""
+        """When :meth:`handle_timer` must be called."""
         return next(iter(self._due.values()))[0] if self._due else None
 
     def handle_timer(self, now_ms: int) -> list[OrderAckDue[L]]:
-        """The OrderAcks that are due; each says what is durable by now."""
+        """Return the OrderAcks that are due; each reports what is durable by now."""
         acks: list[OrderAckDue[L]] = []
         due = takewhile(lambda item: item[1][0] <= now_ms, self._due.items())
         for stream, (_, link) in list(due):
@@ -248,11 +248,11 @@ class OrderReceiver(Generic[L]):
         return acks
 
     def _schedule(self, stream: Stream, known: _Stream, link: L, now_ms: int) -> None:
-        """Start the Order Ack Send Timer; more messages put it off until the last OrderAck is too old."""
+        """Start the Order Ack Send Timer. More messages delay it until the last OrderAck is too old."""
         running = self._due.get(stream)
         if running is not None:
             if now_ms - known.last_ack_ms >= self._delay_ms:
-                self._due[stream] = (running[0], link)  # which keeps its place
+                self._due[stream] = (running[0], link)  # it keeps its position
                 return
             self._due.move_to_end(stream)
         self._due[stream] = (now_ms + self._timeout_ms, link)

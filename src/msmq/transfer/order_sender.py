@@ -1,19 +1,18 @@
 """Exactly once, in order: the sending side (MS-MQQB 3.1.1.5, 3.1.5.6, 3.1.6.5).
 
-Each outgoing queue has one sequence of transactional messages at a time. :meth:`OrderSender.assign` gives a message
-its place, (TxSequenceID, TxSequenceNumber), once and for ever; **the caller makes it durable, together with the
-fact that it is the last number given, before any byte of the message leaves**. A message that is sent again, over
-the same session, another one or after a crash, has the same place; only PreviousTxSequenceNumber is worked out
-anew, so that it bridges messages that expired in between. So the receiver can tell what it has, and nothing is
-taken twice.
+Each outgoing queue has one sequence of transactional messages at a time. :meth:`OrderSender.assign` gives a message its
+place, (TxSequenceID, TxSequenceNumber), once and for all; **the caller makes it durable, together with the fact that it
+is the last number given, before any byte of the message leaves**. A message that is sent again, over the same session,
+another one or after a crash, has the same place; only PreviousTxSequenceNumber is computed again, so that it skips
+messages that expired in between. So the receiver knows what it has already, and nothing is taken twice.
 
-An OrderAck says how far the receiver has come. When a sequence has no messages left, the next message starts a new
-one: a higher id, number one. Ids come from one allocator for the whole queue manager, for an OrderAck names no
-queue; :class:`Sequences` finds the queue of an id.
+An OrderAck says how far the receiver has come. When a sequence has no messages left, the next message starts a new one:
+a higher id, number one. Ids come from one allocator for the whole queue manager, because an OrderAck names no queue;
+:class:`Sequences` finds the queue of an id.
 
-Nothing of this is lost in a crash that the caller cannot give back: the place of each message still to be
-delivered, the last place given per queue, and the last id. What may be lost is that something was acknowledged; it
-is sent again, and acknowledged again.
+After a crash the caller gives back what it has stored: the place of each message that is still to be delivered, the
+last place given per queue, and the last id. An acknowledgment may be lost; then its messages are sent and acknowledged
+again.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ T = TypeVar("T")
 MAX_SEQUENCE_NUMBER: Final = 0xFFFFFFFF
 _PLACE: Final = TRANSACTION["tx_sequence_id"]
 _pack_place: Final = struct.Struct("<QII").pack_into
-"""The three fields of a TransactionHeader from there on, which make up a Place."""
+"""Packs the three fields of a TransactionHeader that make up a Place."""
 
 
 class Place(NamedTuple):
-    """Where a message stands. The first two are durable; the third is of this moment."""
+    """The place of a message. The first two values are durable; the third is computed when it is sent."""
 
     tx_sequence_id: int
     tx_sequence_number: int
@@ -45,12 +44,12 @@ class Place(NamedTuple):
 
 
 def placed(packet: bytes, place: Place) -> bytes:
-    """The packet of a transactional message with its place in the TransactionHeader."""
+    """Write the place of a transactional message into the TransactionHeader of its packet."""
     return bytes(placed_run([packet], place))
 
 
 def placed_run(packets: Sequence[bytes], first: Place) -> bytearray:
-    """The packets of messages that have consecutive places, one behind the other."""
+    """Join the packets of messages that have consecutive places, and write the places into them."""
     sequence_id, number, previous = first
     data = bytearray().join(packets)
     start = 0
@@ -63,14 +62,14 @@ def placed_run(packets: Sequence[bytes], first: Place) -> bytearray:
 
 
 def first_sequence_id(installed_s: int) -> int:
-    """The id before the first one of a queue manager installed (or restored) at this time."""
+    """Return the id before the first one of a queue manager installed (or restored) at this time."""
     return TxSequenceID(installed_s & 0xFFFFFFFF, 0).number
 
 
 class Released(NamedTuple, Generic[T]):
-    """Messages that leave the outgoing queue: the sequence is done with them.
+    """Messages that leave the outgoing queue, because the sequence is done with them.
 
-    ``parked`` are kept aside, durably and in the same step, until their FinalAck comes.
+    The ``parked`` ones are kept until their FinalAck comes; that must be made durable in the same step.
     """
 
     done: list[T]
@@ -78,7 +77,7 @@ class Released(NamedTuple, Generic[T]):
 
 
 class TransferStatistics(NamedTuple):
-    """What OutgoingTransferInfo shows of a sequence (MS-MQDMPR 3.1.1.4)."""
+    """The figures of a sequence in OutgoingTransferInfo (MS-MQDMPR 3.1.1.4)."""
 
     eod_first_non_ack: SequenceInfo
     eod_last_non_ack: SequenceInfo
@@ -96,7 +95,7 @@ _NONE: Final = SequenceInfo(0, 0, 0)
 
 
 class Sequences(Generic[T]):
-    """The ids of all outgoing sequences of a queue manager, and whose they are.
+    """The ids of all outgoing sequences of a queue manager, and their owners.
 
     ``last_id`` is durable: it is stored with the first message of each new sequence.
     """
@@ -113,20 +112,20 @@ class Sequences(Generic[T]):
         return self.last_id
 
     def adopt(self, sender: OrderSender[T], sequence_id: int) -> None:
-        """From now on ``sequence_id`` is the one sequence of this sender."""
+        """Make ``sequence_id`` the one sequence of this sender."""
         self._owners.pop(sender.sequence_id, None)
         self._owners[sequence_id] = sender
 
     def owner(self, sequence_id: int) -> OrderSender[T] | None:
-        """Whose sequence it is, None when it is nobody's (any more)."""
+        """Return the sender that has a sequence; None if there is none (any more)."""
         return self._owners.get(sequence_id)
 
     def release(self, sender: OrderSender[T]) -> None:
-        """The outgoing queue is no more."""
+        """Drop the sequence of an outgoing queue that was deleted."""
         self._owners.pop(sender.sequence_id, None)
 
     def order_ack(self, body: OrderAckBody, now_ms: int) -> tuple[OrderSender[T], Released[T]] | None:
-        """Take an OrderAck to the sequence it speaks of; None when there is no such sequence any more."""
+        """Pass an OrderAck to its sequence; returns None if that sequence no longer exists."""
         sender = self._owners.get(body.tx_sequence_id)
         if sender is None:
             return None
@@ -134,14 +133,14 @@ class Sequences(Generic[T]):
         return None if released is None else (sender, released)
 
     def find(self, sequence_id: int, number: int) -> tuple[OrderSender[T], T] | None:
-        """The message at a place and whose it is, None when there is none (any more)."""
+        """Return the message at a place, and its sender; None if there is none (any more)."""
         sender = self._owners.get(sequence_id)
         token = None if sender is None else sender.token(number)
         return None if sender is None or token is None else (sender, token)
 
 
 class OrderSender(Generic[T]):
-    """The transactional stream of one outgoing queue.
+    """The sequence of transactional messages of one outgoing queue.
 
     ``deadline_ms`` is the Transactional Ack Wait Timer (3.1.2.6).
     """
@@ -169,16 +168,16 @@ class OrderSender(Generic[T]):
         now_ms: int,
         last_place: tuple[int, int] = (0, 0),
     ) -> None:
-        """``last_place`` is the last (TxSequenceID, TxSequenceNumber) that was given, as it was made durable."""
+        """``last_place`` is the last (TxSequenceID, TxSequenceNumber) that was given and stored."""
         self._sequences = sequences
         self._table_s = resend_timer_table_s
-        self._entries: Numbered[T] = Numbered()  # and of which of them ReceivedSessionAck is set
+        self._entries: Numbered[T] = Numbered()  # also holds for which of them ReceivedSessionAck is set
         self._tracked: dict[int, Tracked[Any]] = {}
         self._last_ack_ms = now_ms
         self._last_ack_count = 0
         self.sequence_id = 0
         self._begin(last_place[0], last_place[1])
-        self._sent_through = self._last_number  # before the restart; who knows how far
+        self._sent_through = self._last_number  # from before the restart: how far it got is unknown
         if self.sequence_id:
             sequences.adopt(self, self.sequence_id)
 
@@ -192,26 +191,26 @@ class OrderSender(Generic[T]):
         self.deadline_ms: int | None = None
 
     def __len__(self) -> int:
-        """The messages that have a place and are still to be delivered."""
+        """The number of messages that have a place and are still to be delivered."""
         return len(self._entries)
 
-    # Giving places
+    # Assigning places
 
     @property
     def room(self) -> int:
-        """How many messages can be given a place. When the sequence has used up its numbers there are none, until all
-        its messages are done; then there will be a new one."""
+        """The number of messages that can be given a place. It is 0 when the sequence has used up its numbers, until
+        all its messages are done; then a new sequence begins."""
         return MAX_SEQUENCE_NUMBER - (self._last_number if self._entries else 0)
 
     def assign(self, token: T, tracked: Tracked[Any] | None = None) -> Place | None:
-        """Give a message its place, behind all others; None when there is no room."""
+        """Give a message its place, after all others; returns None if there is no room."""
         if not self.room:
             return None
         return self.assign_run((token,), {} if tracked is None else {0: tracked})
 
     def assign_run(self, tokens: Sequence[T], tracked: Mapping[int, Tracked[Any]] | None = None) -> Place:
-        """Give messages consecutive places, behind all others; this is the first of them. There is room. ``tracked``
-        are those of them, counted from zero, that a FinalAck is awaited for."""
+        """Give messages consecutive places, after all others. Returns the first place. There must be room. ``tracked``
+        holds those for which a FinalAck is awaited, by their index."""
         if not self._entries:
             self._begin(self._sequences.allocate(self), 0)
         first = self._last_number + 1
@@ -224,9 +223,10 @@ class OrderSender(Generic[T]):
     def readmit(
         self, token: T, place: tuple[int, int], tracked: Tracked[Any] | None = None
     ) -> Released[T] | None:
-        """After a restart: a message that has its place already, in order.
+        """Take back a message that has its place already, after a restart and in order.
 
-        One of an earlier sequence was done before the crash, or there would be no later one: it is released again.
+        A message of an earlier sequence was done before the crash, or there would be no later sequence: it is released
+        again.
         """
         sequence_id, number = place
         if sequence_id != self.sequence_id:
@@ -240,18 +240,20 @@ class OrderSender(Generic[T]):
         return None
 
     def place(self, number: int) -> Place:
-        """The place of a message as it is to be sent now, with the number of the message before it that is still
-        to be delivered, or zero when there is none."""
+        """Return the place of a message as it is to be sent now: with the number of the message before it that is still
+        to be delivered, or zero."""
         return Place(self.sequence_id, number, self._entries.before(number))
 
-    # What happens to the messages
+    # The progress of messages
 
     def sent(self, number: int, now_ms: int) -> None:
-        """The message was sent, or sent again."""
+        """Note that the message was sent, or sent again."""
         self.sent_run(number, 1, now_ms)
 
     def sent_run(self, first: int, count: int, now_ms: int) -> None:
-        """Messages with consecutive numbers were sent, or sent again; all of them are still to be delivered."""
+        """Note that messages with consecutive numbers were sent, or sent again; all of them are still to be
+        delivered.
+        """
         last = first + count - 1
         if last > self._sent_through:
             self._unacked += last - max(first - 1, self._sent_through)
@@ -260,24 +262,24 @@ class OrderSender(Generic[T]):
             self._start_timer(now_ms)
 
     def token(self, number: int) -> T | None:
-        """The message with a number."""
+        """Return the message with a number."""
         return self._entries.get(number)
 
     def was_sent(self, number: int) -> bool:
-        """Whether the message may have left: then only the receiver knows what became of it."""
+        """True if the message may have been sent: then only the receiver knows what happened to it."""
         return number <= self._sent_through
 
     def standing(self, first: int, tokens: Sequence[T]) -> bytearray:
-        """Which of these messages still have the consecutive numbers from ``first`` on: a byte for each, zero for those
-        that are done."""
+        """Tell which of these messages still have the consecutive numbers from ``first`` on: a byte for each, zero for
+        those that are done."""
         return self._entries.standing(first, tokens)
 
     def received_session_ack(self, number: int) -> Released[T]:
-        """The next hop has stored the message. It stays until its OrderAck, which may have come already."""
+        """Note that the next hop has stored the message. It stays until its OrderAck, which may have come already."""
         return self.received_session_acks((range(number, number + 1),))
 
     def received_session_acks(self, numbers: Iterable[range]) -> Released[T]:
-        """The next hop has stored many messages. One that was sent twice may be among them twice."""
+        """Note that the next hop has stored many messages; one that was sent twice may be reported twice."""
         released: Released[T] = Released([], [])
         for row in numbers:
             self._entries.store(row[0], row[-1])
@@ -286,9 +288,10 @@ class OrderSender(Generic[T]):
         return released
 
     def order_ack(self, sequence_id: int, number: int, now_ms: int) -> Released[T] | None:
-        """The receiver has everything up to ``number`` (3.1.5.6); None when this is not about our messages.
+        """Note that the receiver has everything up to ``number`` (3.1.5.6). Returns None if this is not about our
+        messages.
 
-        An acknowledged message whose session acknowledgment is still to come stays for it.
+        An acknowledged message stays until its session acknowledgment has come.
         """
         if sequence_id != self.sequence_id or not 0 < number <= self._sent_through:
             return None
@@ -307,7 +310,8 @@ class OrderSender(Generic[T]):
         return released
 
     def remove(self, number: int) -> None:
-        """The message leaves by another door: expired, journaled, deleted. The next one will bridge the gap."""
+        """Remove a message that leaves otherwise: it expired, was journaled or deleted. The next one will bridge the
+        gap."""
         if self._entries.take(number, number):
             self._tracked.pop(number, None)
             if self._acked < number <= self._sent_through:
@@ -316,9 +320,9 @@ class OrderSender(Generic[T]):
                 self.deadline_ms = None
 
     def session_lost(self) -> tuple[Released[T], list[T]]:
-        """The session closed: give what is done, and what the next session has to send, in order.
+        """Handle the closing of the session. Returns what is done, and what the next session must send, in order.
 
-        What has its OrderAck needs no session any more.
+        Messages that have their OrderAck need no session any more.
         """
         released: Released[T] = Released([], [])
         self._release(self._entries.take(0, self._acked), released)
@@ -328,9 +332,9 @@ class OrderSender(Generic[T]):
         return released, [token for _, token in self._entries.items()]
 
     def handle_timer(self, now_ms: int) -> list[T]:
-        """No OrderAck for too long (3.1.6.5): everything that was sent is to be sent again, in order.
+        """Handle the timer: no OrderAck came in time (3.1.6.5). Returns the messages to be sent again, in order.
 
-        The wait grows with each time-out and is back at its beginning when the receiver makes progress.
+        The wait grows with each time-out and is reset when the receiver makes progress.
         """
         if self.deadline_ms is None or now_ms < self.deadline_ms:
             return []
@@ -340,11 +344,11 @@ class OrderSender(Generic[T]):
         return [token for _, token in self._waiting()]
 
     def _waiting(self) -> Iterator[tuple[int, T]]:
-        """The messages that were sent and not acknowledged, with their numbers."""
+        """Yield the messages that were sent and not acknowledged, with their numbers."""
         return self._entries.items(self._acked + 1, self._sent_through)
 
     def _release(self, rows: list[tuple[int, list[T]]], released: Released[T]) -> None:
-        """Messages have left the sequence."""
+        """Sort messages that have left the sequence into ``released``."""
         for first, tokens in rows:
             if not self._tracked:
                 released.done.extend(tokens)
@@ -356,10 +360,11 @@ class OrderSender(Generic[T]):
     def _start_timer(self, now_ms: int) -> None:
         self.deadline_ms = now_ms + 1_000 * self._table_s[self._index]
 
-    # What management shows
+    # Figures for management
 
     def statistics(self, epoch_ms: int) -> TransferStatistics:
-        """The figures of the stream; ``epoch_ms`` is the time of day, since 1970, at which ``now_ms`` was zero."""
+        """Return the figures of the sequence; ``epoch_ms`` is the time of day, since 1970, at which ``now_ms`` was
+        zero."""
         first = next((number for number, _ in self._waiting()), 0)
         return TransferStatistics(
             self._info(first) if first else _NONE,

@@ -1,7 +1,7 @@
-"""Ping (MS-MQQB 3.1.7.6 to 3.1.7.9): is a queue manager there, and would it take one more session?
+"""Ping (MS-MQQB 3.1.7.6 to 3.1.7.9): asks whether a queue manager is there and would accept one more session.
 
-Optional on both sides and off by default, as in every Windows since Vista. A request waits for its answer in one
-state and leaves it by one of three inputs; :data:`TRANSITIONS` has them.
+Optional on both sides and off by default, as in every Windows since Vista. A request waits for its answer in one state
+and leaves it by one of the three inputs in :data:`TRANSITIONS`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msmq.wire.packets import UNLIMITED_SESSIONS, Ping, session_quota_reached
 
 
 class PingState(Enum):
-    """Where a request stands; the three ends are its result."""
+    """The state of a request; the three final states are its results."""
 
     WAITING = "waiting for the answer"
     WELCOME = "a session would be accepted"
@@ -35,11 +35,11 @@ TRANSITIONS: Final[Mapping[tuple[PingState, PingInput], PingState]] = {
     (PingState.WAITING, PingInput.REFUSING_RESPONSE): PingState.REFUSED,
     (PingState.WAITING, PingInput.TIMER): PingState.SILENT,
 }
-"""Once it has its result, a request ignores whatever still comes."""
+"""Once a request has its result, it ignores whatever still comes."""
 
 
 class PingCookies:
-    """PingCookie: one counter per queue manager, raised before each request (note 27)."""
+    """PingCookie: one counter per queue manager, incremented before each request (note 27)."""
 
     __slots__ = ("last",)
 
@@ -71,7 +71,7 @@ class PingRequest:
 
     @property
     def datagram(self) -> bytes:
-        """What to send to the acceptor's ping port."""
+        """The datagram for the acceptor's ping port."""
         return self._request.encode()
 
     @property
@@ -80,7 +80,7 @@ class PingRequest:
         return None if self.state is PingState.WAITING else self.state is PingState.WELCOME
 
     def receive(self, datagram: bytes) -> None:
-        """Take a datagram that came to our port; any that is not the answer to this request is ignored."""
+        """Handle a datagram that came to our port; it is ignored unless it answers this request."""
         try:
             response = Ping.parse(datagram)
         except DecodeError:
@@ -100,7 +100,7 @@ class PingRequest:
 
 @dataclass(frozen=True, slots=True)
 class PingResponder:
-    """The answering side: a decision, no state."""
+    """The answering side; it has no state."""
 
     own_guid: bytes
     enabled: bool = False
@@ -108,7 +108,7 @@ class PingResponder:
     max_in_sessions: int = UNLIMITED_SESSIONS
 
     def answer(self, datagram: bytes, open_sessions: int) -> bytes | None:
-        """The response, for the very address the request came from; None when there is none."""
+        """Return the response, to be sent to the address that the request came from; None if there is none."""
         if not self.enabled:
             return None
         try:

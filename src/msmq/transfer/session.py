@@ -1,18 +1,17 @@
 """One protocol session of MS-MQQB: a TCP connection between two queue managers, without the TCP.
 
-How it works. The owner feeds what it reads to :meth:`Session.receive_data` and gets events; it writes what
-:meth:`Session.data_to_send` gives; it calls :meth:`Session.handle_timer` when ``next_deadline_ms`` has come. The
-machine knows no socket, no clock and no queue: messages to send come with :meth:`Session.send` and a token of
-the owner's choice, and the tokens come back when the peer has acknowledged them or when the session closes. What
-arrived is the owner's to judge and store; :meth:`Session.stored` tells the machine which recoverable messages are
-safe, and only then does it acknowledge them.
+How it works. The owner passes what it reads to :meth:`Session.receive_data` and gets events; it writes what
+:meth:`Session.data_to_send` returns; it calls :meth:`Session.handle_timer` when ``next_deadline_ms`` has come. The
+machine knows no socket, no clock and no queue: messages are sent by :meth:`Session.send` with a token of the owner's
+choice, and the tokens come back when the peer has acknowledged them or when the session closes. The owner judges and
+stores what arrives; :meth:`Session.stored` tells the machine which recoverable messages are safe, and only then are
+they acknowledged.
 
-An acceptor's session is made when a connection is accepted. An initiator's is made once, told
-:meth:`Session.connected` for every transport connection, and :meth:`Session.reconnect_later` when it has closed
-and there is still something to deliver; ``RetryDue`` then says when to try again. Each connection starts its
-counters anew.
+An acceptor's session is made when a connection is accepted. An initiator's is made once, told :meth:`Session.connected`
+for every transport connection, and :meth:`Session.reconnect_later` when it has closed and there is still something to
+deliver; ``RetryDue`` then says when to try again. Each connection resets the counters.
 
-What the session does in which state stands in :mod:`msmq.transfer.states`; the acknowledgments are those of
+The states and their transitions are in :mod:`msmq.transfer.states`, the acknowledgments in
 :mod:`msmq.transfer.acknowledgment`.
 """
 
@@ -80,13 +79,13 @@ _Step = tuple[_Perform, State]
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """What all sessions of a queue manager have in common."""
+    """The settings that all sessions of a queue manager share."""
 
     own_guid: bytes
     server_class: bool = True
     window_size: int = DEFAULT_WINDOW_SIZE
     tolerate_wrong_message_count: bool = False
-    """Whether a wrong UserMsgSequenceNumber, which some peers are known to send (MS-MQMQ note 14), is let pass."""
+    """True to accept a wrong UserMsgSequenceNumber, which some peers are known to send (MS-MQMQ note 14)."""
     timers: TimerSettings = field(default_factory=TimerSettings)
 
 
@@ -106,7 +105,7 @@ class Session(Generic[T]):
         *,
         admit: Callable[[EstablishConnection], bool] = admit_all,
     ) -> None:
-        """``admit`` is asked by an acceptor whether this request may become a session."""
+        """``admit`` decides for an acceptor whether a request may become a session."""
         self.role = role
         self.state = FIRST[role]
         self.remote_guid = NULL_GUID
@@ -126,7 +125,7 @@ class Session(Generic[T]):
             self._cleanup_ms = now_ms + config.timers.session_cleanup_ms
 
     def _bind(self) -> dict[tuple[State, Input], _Step]:
-        """The table with the actions of this session in place of their names."""
+        """Return the table with the methods of this session in place of the actions' names."""
         actions: dict[Action, _Perform] = {
             Action.CLOSE: None,
             Action.ASK: self._ask,
@@ -144,19 +143,19 @@ class Session(Generic[T]):
         return {key: (actions[action], state) for key, (action, state) in table.items()}
 
     def _initialize(self) -> None:
-        """Session Initialization (3.1.3.2): what begins anew with each transport connection."""
+        """Session Initialization (3.1.3.2): reset what belongs to one transport connection."""
         timers = self._config.timers
         self.ack_wait_timeout_ms = timers.ack_wait_ms
         self.recoverable_ack_timeout_ms = 0xFFFFFFFF
         self.active = False
-        self.direct_format = False  # DirectFormatSession: whether a message with a direct name has come
+        self.direct_format = False  # DirectFormatSession: a message with a direct name has come
         self.reader = StreamReader()
         self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
         self._packets: list[bytes] = []
         self._rows: list[Row] = []
         self._settled: list[T] = []
-        self._announced = max(self._config.window_size, 1)  # nothing could ever come through a window of zero
+        self._announced = max(self._config.window_size, 1)  # through a window of zero nothing could ever come
         self._start_counting()
 
     def _start_counting(self) -> None:
@@ -167,22 +166,22 @@ class Session(Generic[T]):
         window_left = Window(window, timers.window_growth_ms)
         self._outbox: Outbox[T] = Outbox(window_left, self.ack_wait_timeout_ms * factor)
 
-    # What the owner asks and says
+    # What the owner calls
 
     @property
     def is_closed(self) -> bool:
-        """Whether there is no transport connection to speak of."""
+        """True if there is no usable transport connection."""
         return self.state in (State.CLOSED, State.WAITING_RECONNECT)
 
     @property
     def by_address(self) -> bool:
-        """Whether the peer may be known by its address alone: by the opening of the session, or by the names of its
+        """True if the peer may be known by its address alone: by the opening of the session, or by the names in its
         messages."""
         return self.direct or self.direct_format
 
     def is_answered_by_address(self, source: bytes) -> bool:
-        """Whether a sender of transactional messages hears of them at the address of this session, which is its own
-        (3.1.7.17)."""
+        """True if acknowledgments for a sender of transactional messages go to the address of this session, which is
+        the sender's own (3.1.7.17)."""
         return self.by_address and self.remote_guid == source
 
     @property
@@ -192,7 +191,7 @@ class Session(Generic[T]):
 
     @property
     def window_size(self) -> int:
-        """Messages the peer may send without an answer, as we tell it."""
+        """The number of messages that the peer may send without an answer, as we announce it."""
         return self._config.window_size
 
     @property
@@ -202,12 +201,12 @@ class Session(Generic[T]):
 
     @property
     def room(self) -> int:
-        """How many messages :meth:`send` takes now."""
+        """The number of messages that :meth:`send` takes now."""
         return self._outbox.room if self.state is State.OPEN else 0
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When :meth:`handle_timer` wants to be called."""
+        """When :meth:`handle_timer` must be called."""
         return earliest(
             self._opening_ms,
             self._cleanup_ms,
@@ -218,14 +217,14 @@ class Session(Generic[T]):
         )
 
     def data_to_send(self) -> list[bytes | bytearray]:
-        """Everything that waits to be written, once."""
+        """Return everything that waits to be written; it is returned only once."""
         output, self._output = self._output, []
         return output
 
     def connected(self, now_ms: int, remote_guid: bytes | None = None, *, pinged: bool = False) -> None:
-        """A transport connection stands: open a session on it (3.1.5.2.3).
+        """Open a session on a new transport connection (3.1.5.2.3).
 
-        ``remote_guid`` is the queue manager we expect there, None when a direct name gave nothing but its address.
+        ``remote_guid`` is the queue manager that we expect there; None if a direct name gave only its address.
         """
         assert (self.state, Input.CONNECTED) in self._steps, "one transport connection at a time"
         self.direct = remote_guid is None
@@ -239,16 +238,16 @@ class Session(Generic[T]):
         self._step(Input.CONNECTED, None, now_ms)
 
     def reconnect_later(self, now_ms: int) -> None:
-        """Messages wait for this peer and there is no connection: come back with RetryDue (3.1.5.9)."""
+        """Ask for RetryDue later, because messages wait for this peer and there is no connection (3.1.5.9)."""
         assert (self.state, Input.MESSAGES_PENDING) in self._steps, "only a closed initiator reconnects"
         self._step(Input.MESSAGES_PENDING, None, now_ms)
 
     def disconnected(self, now_ms: int) -> list[Event[T]]:
-        """The transport connection is gone."""
+        """Note that the transport connection is gone."""
         return self._end(Input.DISCONNECTED, "", now_ms)
 
     def close(self, now_ms: int, *, malformed: str | None = None) -> list[Event[T]]:
-        """Close the session. ``malformed`` says what was wrong with a message when the owner found it out."""
+        """Close the session. ``malformed`` says what was wrong with a message, if the owner found an error."""
         if malformed is not None:
             return self._end(Input.MALFORMED, malformed, now_ms)
         return self._end(Input.STOPPED, "", now_ms)
@@ -259,10 +258,11 @@ class Session(Generic[T]):
         return self._drain()
 
     def send(self, packet: bytes, token: T, now_ms: int) -> bool:
-        """Send one message, a whole UserMessage packet; False when the window is closed or the session not open.
+        """Send one message, a whole UserMessage packet. Returns False if the window is closed or the session is not
+        open.
 
-        It carries a SessionHeader when one is nearly due anyway (3.1.7.11), built at this moment so that no
-        acknowledgment is lost on the way; one from another session is taken off.
+        It carries a SessionHeader if one is nearly due anyway (3.1.7.11), built now so that it has the latest counts;
+        one from another session is removed.
         """
         outbox = self._outbox
         if self.state is not State.OPEN or not outbox.room:
@@ -284,9 +284,9 @@ class Session(Generic[T]):
         now_ms: int,
         joined: bytearray | None = None,
     ) -> int:
-        """Send many messages, as :meth:`send` does one; gives how many the window took. The packets have no
-        SessionHeader. ``run`` says what comes back when some of them are settled, ``express`` which are express, None
-        for none; ``joined`` are packets of the same sizes, one behind the other, to be sent in place of these."""
+        """Send many messages, as :meth:`send` does with one. Returns how many the window took. The packets have no
+        SessionHeader. ``run`` makes the tokens of those that are settled; ``express`` tells which are express, None
+        means none. ``joined`` holds packets of the same sizes, joined, to be sent in place of these."""
         count = min(len(packets), self.room)
         if not count:
             return 0
@@ -296,7 +296,7 @@ class Session(Generic[T]):
             alone = 1
             outbox.record_run(run, 0, 1, express, now_ms)
             carrier = packets[0] if joined is None else bytes(joined[: len(packets[0])])
-            output.append(with_session_header(carrier, self._header(now_ms)))  # which counts up to this one
+            output.append(with_session_header(carrier, self._header(now_ms)))  # it counts up to this one
         outbox.record_run(run, alone, count, express, now_ms)
         if joined is None:
             output += packets[alone:count]
@@ -307,9 +307,9 @@ class Session(Generic[T]):
         return count
 
     def stored(self, first_recoverable: int, recoverables: int, now_ms: int) -> None:
-        """These received messages are durable; acknowledge them in due course.
+        """Note that these received messages are durable, so that they are acknowledged in due course.
 
-        Those of a connection that is no more are disregarded: the peer will send them again.
+        Messages of an earlier connection are ignored: the peer will send them again.
         """
         first = first_recoverable - self._earlier
         if self.state is State.OPEN and recoverables and first > 0:
@@ -323,7 +323,7 @@ class Session(Generic[T]):
             self.active = False
 
     def receive_data(self, data: bytes, now_ms: int) -> list[Event[T]]:
-        """Take what was read from the transport, in pieces of any size."""
+        """Handle data from the transport, in pieces of any size."""
         if self.is_closed:
             return []
         first = self._receipts.recoverable_received + 1
@@ -348,12 +348,12 @@ class Session(Generic[T]):
             self._events.append(WindowOpened())
 
     def _look_ahead(self, now_ms: int) -> None:
-        """Judge the packet that is still incomplete, as far as its beginning tells."""
+        """Check the packet that is still incomplete, as far as its beginning allows."""
         reader = self.reader
         if reader.broken:
-            reader.feed(b"")  # raises what is wrong with it
+            reader.feed(b"")  # raises the error
         elif self.state is not State.OPEN and reader.buffered + reader.missing > EstablishConnection.SIZE:
-            # Only a message is that long, and it does not belong here: a stranger gets no megabytes of memory.
+            # Only a message is that long, and none may come now: a stranger gets no megabytes of memory.
             self._step(Input.USER_MESSAGE, None, now_ms)
 
     def handle_timer(self, now_ms: int) -> list[Event[T]]:
@@ -378,7 +378,7 @@ class Session(Generic[T]):
         return self._drain()
 
     def _clean_up(self, now_ms: int) -> None:
-        """Session Cleanup Timer Event (3.1.6.2)."""
+        """Handle the Session Cleanup Timer (3.1.6.2)."""
         if not self.active:
             self._step(Input.IDLE, None, now_ms)
             return
@@ -388,7 +388,7 @@ class Session(Generic[T]):
     # Following the table
 
     def _receive_all(self, packets: list[bytes], now_ms: int) -> None:
-        """Take packets, until one of them closes the session."""
+        """Handle packets until one of them closes the session."""
         for data in packets:
             if self.state is _CLOSED:
                 return
@@ -396,7 +396,7 @@ class Session(Generic[T]):
                 self._receive_internal(data, now_ms)
                 continue
             row = row_of(data)
-            if self.state is _OPEN:  # where nearly all of them arrive, and where the table says just this
+            if self.state is _OPEN:  # here nearly all arrive, and the table says the same
                 self._take(data, row, now_ms)
             else:
                 self._step(_USER_MESSAGE, _Message(data, row), now_ms)
@@ -413,7 +413,7 @@ class Session(Generic[T]):
         self._step(given, packet, now_ms)
 
     def _step(self, given: Input, packet: _Given, now_ms: int, detail: str = "") -> None:
-        """One transition of the table; what it does not know closes the session."""
+        """Make one transition of the table; an input that it does not have closes the session."""
         step = self._steps.get((self.state, given))
         if step is None:
             self._close(CloseReason.OUT_OF_PLACE, f"{given.name} in {self.state.name}")
@@ -426,7 +426,7 @@ class Session(Generic[T]):
         perform(packet, now_ms)
 
     def _close(self, reason: CloseReason, detail: str) -> None:
-        """Closing a Session (3.1.5.9): no packet says so; all timers stop."""
+        """Close the session (3.1.5.9): no packet announces it, and all timers stop."""
         self.state = State.CLOSED
         self._opening_ms = self._cleanup_ms = self._retry_ms = None
         self._receipts.deadline_ms = None
@@ -435,7 +435,7 @@ class Session(Generic[T]):
         self._events.append(Closed(reason, detail, returned))
 
     def _drain(self, first: int = 0) -> list[Event[T]]:
-        """The events since the last call; a closing comes last, after the messages that arrived before it."""
+        """Return the events since the last call; a closing comes last, after the messages that arrived before it."""
         if not self._packets and not self._settled:
             events, self._events = self._events, []
             return events
@@ -452,18 +452,18 @@ class Session(Generic[T]):
         return events + closing
 
     def _suits(self, packet: EstablishConnection) -> bool:
-        """Whether a request may become a session (3.1.5.3.1), or a response admits us (3.1.5.3.2)."""
+        """True if a request may become a session (3.1.5.3.1), or a response admits us (3.1.5.3.2)."""
         if self.role is Role.ACCEPTOR:
             return packet.meant_for(self._config.own_guid) and self._admit(packet)
         header = packet.header
         return (
             not packet.internal.connection_refused
             and header.client_guid == self._config.own_guid
-            and header.server_guid != NULL_GUID  # nobody is called that, whomever we expected
+            and header.server_guid != NULL_GUID  # nobody has this GUID, whomever we expected
             and (self.direct or header.server_guid == self.remote_guid)
         )
 
-    # The actions
+    # The actions of the table
 
     def _ask(self, packet: _Given, now_ms: int) -> None:
         config = self._config
@@ -478,8 +478,8 @@ class Session(Generic[T]):
         self._opening_ms = now_ms + config.timers.opening_ms
 
     def _answer(self, packet: _Given, now_ms: int) -> None:
-        """Which ServerGuid goes back is decided in EstablishConnection.response: a zero one becomes ours, any other
-        is echoed (MQQB-2.2.3.1-d). MQQB-3.1.5.3.1-c would have ours even where another was asked for."""
+        """Answer the opening. EstablishConnection.response decides which ServerGuid is returned: a zero one becomes
+        ours, any other is echoed (MQQB-2.2.3.1-d). MQQB-3.1.5.3.1-c would return ours even if another was asked for."""
         assert isinstance(packet, EstablishConnection)
         self.remote_guid = packet.header.client_guid
         self.direct = packet.header.server_guid == NULL_GUID
@@ -492,7 +492,7 @@ class Session(Generic[T]):
         self._close(CloseReason.REFUSED, "")
 
     def _offer(self, packet: _Given, now_ms: int) -> None:
-        """The acceptor answered: it is who it says it is, and this far away."""
+        """Offer parameters to the acceptor, now that its identity and the round-trip time are known."""
         assert isinstance(packet, EstablishConnection)
         self.remote_guid = packet.header.server_guid
         timeout_ms = 8 * packet.round_trip_ms(now_ms & 0xFFFFFFFF)
@@ -507,7 +507,7 @@ class Session(Generic[T]):
         self._events.append(Answered(self.remote_guid))
 
     def _confirm(self, packet: _Given, now_ms: int) -> None:
-        """The acceptor works with the initiator's times and tells its own window."""
+        """Accept the initiator's times, and announce our own window."""
         assert isinstance(packet, ConnectionParameters)
         header = packet.header
         self.ack_wait_timeout_ms = header.ack_timeout_ms
@@ -538,7 +538,7 @@ class Session(Generic[T]):
         self._take(packet.data, packet.row, now_ms)
 
     def _take(self, data: bytes, row: Row, now_ms: int) -> None:
-        """Count first: the SessionHeader of a message counts the message that carries it."""
+        """Count a message first, because its SessionHeader counts the message that carries it."""
         self.active = True
         self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms)
         self._rows.append(row)
@@ -554,7 +554,7 @@ class Session(Generic[T]):
         self._take_header(packet.session, now_ms)
 
     def _take_header(self, header: SessionHeader, now_ms: int) -> None:
-        """Receiving a SessionAck Packet (3.1.5.5): release what it acknowledges, then compare the counts."""
+        """Handle a SessionAck (3.1.5.5): release what it acknowledges, then compare the counts."""
         receipts = self._receipts
         try:
             self._settled += self._outbox.acknowledge(header, now_ms)
@@ -579,7 +579,7 @@ class Session(Generic[T]):
         self._retry_ms = None
         self._events.append(RetryDue())
 
-    # Acknowledging
+    # Acknowledgments
 
     def _header(self, now_ms: int) -> SessionHeader:
         outbox = self._outbox

@@ -1,12 +1,12 @@
 """The states of a protocol session and the transitions between them (MS-MQQB 3.1.1.1.1.1, 3.1.1.1.1.2).
 
-Two tables say everything: ``(state, input) -> (action, next state)``, one for the side that opened the
-transport connection and one for the side that accepted it. What stands in neither is a protocol error and
-closes the session; so does every transition into CLOSED. The diagrams of the documentation are drawn from
-these tables (:mod:`msmq.transfer.diagrams`), and :class:`msmq.transfer.session.Session` follows them.
+Two tables define everything: ``(state, input) -> (action, next state)``, one for the side that opened the transport
+connection and one for the side that accepted it. An input that is not in the table is a protocol error and closes the
+session, as does every transition into CLOSED. The diagrams of the documentation are drawn from these tables
+(:mod:`msmq.transfer.diagrams`), and :class:`msmq.transfer.session.Session` follows them.
 
 A session that closed and still has messages to deliver waits in WAITING_RECONNECT; only an initiator does. An
-acceptor's session ends, and what it could not deliver is for a session that we open ourselves.
+acceptor's session ends, and what it could not deliver waits for a session that we open ourselves.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class State(IntEnum):
 
 
 class Input(IntEnum):
-    """What can happen to a session: a packet, a timer, the transport, or its owner."""
+    """What can happen to a session: a packet, a timer, or an event of its transport or owner."""
 
     ESTABLISH = 0
-    """An EstablishConnection that suits us: a request we admit, or a response that admits us."""
+    """An EstablishConnection that suits us: a request that we admit, or a response that admits us."""
     UNSUITABLE_ESTABLISH = 1
     PARAMETERS = 2
     SESSION_ACK = 3
@@ -133,7 +133,7 @@ FIRST: Final[Mapping[Role, State]] = {
     Role.INITIATOR: State.CLOSED,
     Role.ACCEPTOR: State.WAITING_EC_MSG,
 }
-"""An acceptor's session begins with the transport connection; an initiator's has none yet."""
+"""The first state: an acceptor's session begins with the transport connection; an initiator has none yet."""
 
 REASONS: Final[Mapping[Input, CloseReason]] = {
     Input.UNSUITABLE_ESTABLISH: CloseReason.NOT_ADMITTED,

@@ -1,10 +1,9 @@
-"""The thirteen timers of MS-MQQB 3.1.2, and every time the protocol works with.
+"""The thirteen timers of MS-MQQB 3.1.2, and all other times of the protocol.
 
 :class:`TimerSettings` holds what an operator may change, with the defaults the specification and its product notes
-give. The machines of this room read their times from a settings object and
-keep their own deadlines; nothing here looks at a clock. Times come to a machine as ``now_ms``, milliseconds of
-a clock that only moves forward and that began when the system started: the one EstablishConnection's TimeStamp
-is taken from.
+give. The machines of this room read their times from a settings object and keep their own deadlines; none of them reads
+a clock. They are given the time as ``now_ms``, milliseconds of a monotonic clock that began when the system started,
+from which the TimeStamp of EstablishConnection is taken too.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ ROUTING_SERVER_CLEANUP_MS = 120_000
 
 @dataclass(frozen=True, slots=True)
 class TimerSettings:
-    """What the timers are set to."""
+    """The durations of the timers."""
 
     round_trip_delay_ms: int = 0
-    """Added where a slow network needs it: once to connecting and acknowledging, twice to the opening."""
+    """Added for a slow network: once to connecting and acknowledging, twice to the opening."""
     session_initialization_ms: int = 60_000
     session_cleanup_ms: int = 300_000
     session_retry_connect_ms: int = 5_000
@@ -52,12 +51,12 @@ class TimerSettings:
 
     @property
     def ack_wait_ms(self) -> int:
-        """AckWaitTimeout as we offer it; the multiplier comes on top where the timer is started."""
+        """AckWaitTimeout as we offer it; the multiplier is applied where the timer is started."""
         return self.ack_wait_timeout_ms + self.round_trip_delay_ms
 
     @property
     def resend_timer_table_s(self) -> tuple[int, ...]:
-        """ResendTimerTable (3.1.3.1): the waits between resends, the last one for ever."""
+        """ResendTimerTable (3.1.3.1): the waits between resends; the last one repeats."""
         return (
             *[self.resend_timeouts_short_s] * 3,
             *[self.resend_timeouts_medium_s] * 3,
@@ -67,6 +66,6 @@ class TimerSettings:
 
 
 def earliest(*deadlines_ms: int | None) -> int | None:
-    """The first of some deadlines, None where no timer runs."""
+    """Return the earliest of some deadlines; None if no timer runs."""
     running = [deadline for deadline in deadlines_ms if deadline is not None]
     return min(running) if running else None

@@ -1,4 +1,4 @@
-"""Who may come in and by what they are known: tokens, local accounts, certificates; and the record of who did what."""
+"""Operations on access: tokens, local accounts, certificates, and the record of changes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _alarms(call: Call) -> Alarms:
 
 
 async def _keeper(call: Call) -> Connection:
-    """The queue manager that keeps the rules, in the name of whoever asks."""
+    """Return a connection to the queue manager that keeps the rules, in the name of the caller."""
     return await call.around.people.connection(call.around.people.hosts[0], call.who.credential)
 
 

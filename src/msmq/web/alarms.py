@@ -1,7 +1,7 @@
-"""Alarms: what somebody wants to be told of, looked at every few seconds, told when it begins and when it ends.
+"""Alarms: rules that are checked every few seconds, with news when one begins to hold and when it no longer does.
 
-The first of the console's queue managers keeps the rules. They are looked at for all of its hosts, with the console's
-own rights. News goes to webhooks, as JSON, and by mail where a server for it is configured.
+The first of the console's queue managers keeps the rules. They are checked for all hosts, with the console's own
+rights. News goes to webhooks, as JSON, and by mail if a server for it is configured.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Alarm:
-    """A rule that holds."""
+    """A rule that holds now."""
 
     rule: str
     host: str
@@ -54,7 +54,7 @@ class Alarms:
     """All rules, and which of them hold."""
 
     connect: Callable[[str], Any]
-    """Gives the connection to a host in the console's own name."""
+    """Returns the connection to a host in the console's own name."""
     hosts: tuple[str, ...]
     smtp: str = ""
     mail_from: str = "msmq@localhost"
@@ -63,7 +63,7 @@ class Alarms:
     _task: asyncio.Task[None] | None = None
 
     def go_by(self, rules: Sequence[AlarmRule]) -> None:
-        """Go by other rules from now on."""
+        """Replace the rules."""
         self.rules = tuple(rules)
         names = {rule.name for rule in rules}
         self.on = {key: alarm for key, alarm in self.on.items() if key[0] in names}
@@ -86,8 +86,8 @@ class Alarms:
             await asyncio.sleep(_LOOK_S)
 
     async def look(self, host: str) -> None:
-        """See which rules hold of a host now, and tell what is new. Whoever is slow to be told holds up nobody else who
-        is told of the same look."""
+        """Check which rules hold for a host now, and send news. A slow recipient does not delay the others of the same
+        check."""
         try:
             mq = await self.connect(host)
             given, down = await statistics(mq), ""
@@ -112,7 +112,7 @@ class Alarms:
         await asyncio.gather(*news)
 
     async def _ages(self, mq: Connection, given: pb.Statistics) -> dict[str, float]:
-        """How old the first message of each queue is that a rule asks for."""
+        """Return how old the first message is of each queue for which a rule needs it."""
         patterns = [rule.queue for rule in self.rules if rule.kind == "age"]
         wanted = [
             each for each in given.queues if each.messages and any(_suits(each.path, one) for one in patterns)
@@ -131,7 +131,7 @@ class Alarms:
     def _holding(
         rule: AlarmRule, given: pb.Statistics, ages: dict[str, float], down: str
     ) -> Iterator[tuple[str, float]]:
-        """Of what a rule holds, with the value that is too large."""
+        """Yield what a rule holds for, such as a queue, with the value that is too large."""
         if down:
             if rule.kind == "down":
                 yield down, 1.0
@@ -196,5 +196,5 @@ def _post(url: str, news: dict[str, Any]) -> None:
 
 
 def rule_of(given: dict[str, Any]) -> AlarmRule:
-    """A rule from JSON."""
+    """Make a rule of JSON."""
     return AlarmRule(**(given | {name: tuple(given.get(name, ())) for name in ("webhooks", "mail_to")}))

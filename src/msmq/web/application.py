@@ -1,7 +1,7 @@
-"""The application: requests come in, the table says what they mean, answers go out.
+"""The application: it handles requests by the table of operations.
 
-What holds for every request stands here and nowhere else: who asks and how often, what may be in a body, what a browser
-may do with an answer, and that every change is written down. The operations themselves are in modules of their own.
+Everything that applies to all requests is here: authentication, limits on rate and size, headers for browsers, and the
+record of changes. The operations themselves are in modules of their own.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 COOKIE: Final = "msmq_session"
 CSRF: Final = "x-msmq-csrf"
 _SLASH: Final = "\x1f"
-"""Stands for a slash inside of a segment of a path while it is routed."""
+"""Stands for a slash inside a segment of a path while it is routed."""
 MOST_BODY_BYTES: Final = 8 << 20
 _DEEPEST: Final = 64
 _LONGEST_NOTED: Final = 1_000
@@ -77,7 +77,7 @@ HEADERS: Final = {
 
 
 class ProblemError(Exception):
-    """A request ends without what it asked for."""
+    """A request that fails, with the answer for it."""
 
     def __init__(self, status: int, title: str, detail: str = "", **more: str) -> None:
         super().__init__(detail or title)
@@ -87,7 +87,7 @@ class ProblemError(Exception):
 
 @dataclass(slots=True)
 class Surroundings:
-    """What operations share."""
+    """What the operations share."""
 
     people: People
     audit: Audit
@@ -98,10 +98,10 @@ class Surroundings:
     state: Path | None = None
     certificates: Mapping[str, str] = field(default_factory=dict)
     issuer: Issuer | None = None
-    """By whose word one can log in, if by anybody's."""
+    """The issuer that users can log in with, if there is one."""
     oidc_redirect: str = ""
     parts: dict[str, Any] = field(default_factory=dict)
-    """What single operations keep, by their names."""
+    """The state of single operations, by their names."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class Call:
         return str(wanted)
 
     async def mq(self) -> Connection:
-        """The queue manager, in the name of whoever asks."""
+        """Return a connection to the queue manager in the name of the caller."""
         return await self.around.people.connection(self.host, self.who.credential)
 
     @property
@@ -146,7 +146,7 @@ def address_of(request: Request) -> str:
 
 
 def build(around: Surroundings, table: Table) -> ASGIApp:
-    """The application with all operations of a table, and the pages."""
+    """Build the application with all operations of a table, and the pages."""
     told = document(table, version("msmq"))
 
     async def openapi(request: Request) -> Response:
@@ -206,7 +206,7 @@ async def _answer(
 
 
 async def _unchanged(call: Call, reading: Operation | None) -> None:
-    """Refuse a change to something that is no longer as whoever wants it has seen it (If-Match)."""
+    """Refuse a change of something that has changed since the caller saw it (If-Match)."""
     if reading is None:
         raise ProblemError(412, "It has changed", "This cannot be read, and so has no tag.")
     wanted = {each.name for each in reading.parameters}
@@ -226,7 +226,7 @@ async def _unchanged(call: Call, reading: Operation | None) -> None:
 def _note(call: Call, operation: Operation, outcome: str) -> None:
     secret = {"token", "password", "secret", "body", "messages", "edit"}
     body = call.body if isinstance(call.body, dict) else {}
-    # Who may not do something is refused before anybody looks at what is given.
+    # A caller without the right is refused before the request is read.
     given = call.given or {name: _unslashed(value) for name, value in call.request.path_params.items()}
     details = {name: _short(value) for name, value in (given | body).items() if name not in secret}
     call.around.audit.note(
@@ -235,12 +235,12 @@ def _note(call: Call, operation: Operation, outcome: str) -> None:
 
 
 def _unslashed(segment: str) -> str:
-    """A segment of a path with the slashes that were inside of it."""
+    """Return a segment of a path with its own slashes restored."""
     return segment.replace(_SLASH, "/")
 
 
 def _short(value: Any) -> Any:
-    """A value as it is written down: whole documents and thousands of places are not."""
+    """Shorten a value for the record: whole documents and long lists are left out."""
     text = json.dumps(value, default=str)
     return value if len(text) <= _LONGEST_NOTED else f"{text[:_LONGEST_NOTED]}\u2026"
 
@@ -254,7 +254,7 @@ def _tag(content: bytes) -> str:
 
 
 def _with_tag(request: Request, found: Any, operation: Operation) -> Response:
-    """JSON with a tag, by which a client that has it already is told so."""
+    """Answer with JSON and a tag, so that a client that has it already can be told so."""
     if isinstance(found, Response):
         return found
     if operation.status == 204:
@@ -273,7 +273,7 @@ def _with_tag(request: Request, found: Any, operation: Operation) -> Response:
 
 
 async def _identify(call: Call, operation: Operation) -> None:
-    """Find out who asks, and whether that is enough for what is asked."""
+    """Identify the caller, and check that the caller's role suffices."""
     request, around = call.request, call.around
     given = request.headers.get("authorization", "")
     secret = request.cookies.get(COOKIE, "")
@@ -302,7 +302,7 @@ async def _identify(call: Call, operation: Operation) -> None:
 
 
 async def _shown(around: Surroundings, bearer: str, address: str) -> Credential:
-    """What a bearer is: a token of the queue manager, or one of an issuer, which has two dots in it."""
+    """Return the credential in a bearer: a token of the queue manager, or one of an issuer, which has two dots."""
     if around.issuer is None or bearer.count(".") != 2:
         return Credential(bearer)
     wait_s = around.guesses.wait_s("", address)
@@ -318,7 +318,7 @@ async def _shown(around: Surroundings, bearer: str, address: str) -> Credential:
 
 
 async def known(around: Surroundings, credential: Credential, address: str, name: str = "") -> Person:
-    """Who shows a credential. Wrong ones cost time, as at every other door."""
+    """Return the person with a credential. Wrong ones cost time, as at every other door."""
     wait_s = around.guesses.wait_s("", address)
     if wait_s > 0:
         raise ProblemError(429, "Too many wrong tokens", f"Try again in {wait_s:.0f} s.")
@@ -332,7 +332,7 @@ async def known(around: Surroundings, credential: Credential, address: str, name
 
 
 def _certified(around: Surroundings, request: Request) -> str | None:
-    """The SID of somebody whose certificate TLS has verified."""
+    """Return the SID for a certificate that TLS has verified."""
     for name in getattr(request.state, "certificate_names", ()):
         if name in around.certificates:
             return around.certificates[name]
@@ -340,8 +340,8 @@ def _certified(around: Surroundings, request: Request) -> str | None:
 
 
 def _from_elsewhere(request: Request) -> bool:
-    """Whether a page of another site made the browser ask. A browser shows its certificate whoever asks it to, and says
-    who that was with every change."""
+    """True if a page of another site made the browser send the request. A browser shows its certificate whoever asks
+    for it, and names the asking site with every change."""
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
         return True
@@ -371,7 +371,7 @@ def _parameters(operation: Operation, request: Request) -> dict[str, Any]:
 
 
 async def _body(request: Request, operation: Operation) -> Any:
-    """The body of a request as JSON, as far as it is small enough and comes in time."""
+    """Read the body of a request as JSON, if it is small enough and comes in time."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and kind not in operation.other_forms:
         raise ProblemError(415, "No JSON", "A body is JSON, and its Content-Type says so.")
@@ -410,7 +410,7 @@ def _examine(value: Any, left: int) -> None:
 
 
 def _told(error: Exception) -> ProblemError:
-    """An error as HTTP tells it."""
+    """Turn an error into its HTTP form."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, MisuseError):
@@ -450,7 +450,7 @@ async def _no_method(request: Request, error: Exception) -> Response:
 
 
 class _Rim:
-    """What is done with every request before and after anybody looks at it."""
+    """Wraps the application: limits the rate of requests, and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, around: Surroundings) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The record of changes: who did what, from where, and how it ended. It only grows, a line of JSON for each."""
+"""The record of changes: who did what, from where, and with what result. It only grows, by a JSON line for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _audit = logging.getLogger("msmq.audit")
 
 
 class Audit:
-    """Writes lines to a file, if there is one, and remembers the last of them."""
+    """Writes lines to a file, if there is one, and remembers the latest."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -26,10 +26,10 @@ class Audit:
                 try:
                     self._lines.append(json.loads(line))
                 except ValueError:
-                    continue  # a crash cut it
+                    continue  # cut off by a crash
 
     def note(self, who: str, whence: str, what: str, outcome: str, **details: Any) -> None:
-        """Somebody changed something, or tried to."""
+        """Record a change, or an attempt."""
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "who": who,

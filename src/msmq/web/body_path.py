@@ -1,7 +1,7 @@
-"""Conditions on the inside of a body: a path through JSON or XML, and perhaps what is to be found there.
+"""Conditions on the content of a body: a path through JSON or XML, and optionally the value there.
 
 ``order.lines[0].sku=A1`` goes through JSON, ``/order/line/@sku=A1`` through XML (the first step is the root). Without
-``=`` it is enough that something is there; ``*`` stands for any member, element or index.
+``=`` any value will do; ``*`` stands for any member, element or index.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _BYTES: Final = (BodyType.UI1, VT_BYTES)
 
 
 class PathError(ValueError):
-    """A path that cannot be followed."""
+    """A path with a syntax error."""
 
 
 def text_in(body_type: int, body: bytes) -> str | None:
-    """The text that a body is, or looks like where its sender only says that it is bytes."""
+    """Return the text of a body, also if its sender only says that it is bytes and it looks like text."""
     text = text_of(body_type, body)
     return text_of(0, body) if text is None and body_type in _BYTES else text
 
@@ -45,7 +45,7 @@ class BodyPath:
             )
 
     def holds(self, body_type: int, body: bytes) -> bool:
-        """Whether it holds of a body."""
+        """True if the condition holds for a body."""
         text = text_in(body_type, body)
         if text is None:
             return False
@@ -96,7 +96,7 @@ def _members(value: Any, steps: list[str]) -> Iterator[Any]:
 
 
 def _local(tag: str) -> str:
-    """The name of an element without its namespace."""
+    """Return the name of an element without its namespace."""
     return tag.rpartition("}")[2]
 
 

@@ -1,8 +1,8 @@
-"""Definitions: what an operator has set up, as a document that can be kept, compared and brought back.
+"""Definitions: what an operator has configured, as a document that can be kept, compared and imported again.
 
 It holds queues with their properties and access lists, the access list and quotas of the queue manager, local accounts,
 the names of tokens (never a password or another secret), and the rules of alarms. Messages and owners are not part of
-it. Names are written without the computer's, so that a document of one host can be brought to another. Importing
+it. Names are written without the computer's, so that a document of one host can be imported on another. Importing
 merges: what the document does not name stays as it is.
 """
 
@@ -40,7 +40,7 @@ SETTINGS: Final[dict[str, Schema]] = {
     "max_deliveries": _U32,
     "poison_subqueue": {"type": "string", "maxLength": 64},
 }
-"""What can be set of a queue."""
+"""The settings of a queue."""
 _QUOTAS: Final = {"quota_kb": _QUOTA, "journal_quota_kb": _QUOTA}
 RULE: Final[dict[str, Schema]] = {
     "name": {"type": "string", "minLength": 1, "maxLength": limits.LONGEST_NAME},
@@ -59,11 +59,11 @@ RULE: Final[dict[str, Schema]] = {
         "items": {"type": "string", "maxLength": limits.LONGEST_MAIL, "pattern": limits.MAIL},
     },
 }
-"""What a rule of an alarm says."""
+"""The properties of an alarm rule."""
 
 
 def _each(name: str, properties: dict[str, Schema]) -> Schema:
-    """The schema of a part of a document, whose members are told apart by one of their properties."""
+    """Make the schema of a part of a document, whose members are identified by one of their properties."""
     member = {"type": "object", "required": [name], "additionalProperties": False, "properties": properties}
     return {"type": "array", "items": member}
 
@@ -86,7 +86,7 @@ _KINDS: Final = (QueueKind.PRIVATE, QueueKind.PUBLIC)
 
 
 class DefinitionsError(MsmqError):
-    """A document that holds no definitions."""
+    """A document that contains no definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Change:
     """Something that differs, or was changed."""
 
     what: str
-    """create, change or none of both: only here, only there."""
+    """``create``, ``change``, or ``extra`` for what is here and not in the document."""
     thing: str
     name: str
     before: Any = None
@@ -109,7 +109,7 @@ class Change:
 
 
 async def export(mq: Connection) -> dict[str, Any]:
-    """The definitions of a queue manager."""
+    """Export the definitions of a queue manager."""
     manager = await mq.manager()
     queues = [each for each in await mq.queues() if each.kind in _KINDS]
     users = [
@@ -135,7 +135,7 @@ async def export(mq: Connection) -> dict[str, Any]:
 
 
 async def _if_allowed(asked: Awaitable[list[_T]]) -> list[_T]:
-    """What only administrators see; nothing for everybody else."""
+    """Return what only administrators may see; nothing for other callers."""
     try:
         return await asked
     except MsmqError:
@@ -143,7 +143,7 @@ async def _if_allowed(asked: Awaitable[list[_T]]) -> list[_T]:
 
 
 def _alarm(rule: AlarmRule) -> dict[str, Any]:
-    """A rule as a document has it, where lists are lists."""
+    """Return a rule as a document has it, with lists."""
     return asdict(rule) | {"webhooks": list(rule.webhooks), "mail_to": list(rule.mail_to)}
 
 
@@ -161,18 +161,19 @@ async def _queue(mq: Connection, info: QueueInfo, computer: str) -> dict[str, An
 
 
 def access_list(sddl: str) -> str:
-    """The access list alone: whoever imports a document owns what is made, and cannot make somebody else its owner."""
+    """Return the access list without an owner: whoever imports a document owns what is created, and cannot give it to
+    somebody else."""
     return sddl[max(sddl.find("D:"), 0) :]
 
 
 def local(path: str, computer: str) -> str:
-    """A path without the computer's name."""
+    """Return a path without the computer's name."""
     host, separator, rest = path.partition("\\")
     return f".\\{rest}" if separator and host.casefold() in (computer.casefold(), ".") else path
 
 
 def checked(document: Any) -> dict[str, Any]:
-    """A document that can be imported."""
+    """Return a document that was checked for import."""
     if not isinstance(document, dict) or document.get("openmsmq_definitions") != VERSION:
         raise DefinitionsError(f"This is no document of definitions: openmsmq_definitions is not {VERSION}.")
     try:
@@ -190,7 +191,7 @@ def checked(document: Any) -> dict[str, Any]:
 
 
 async def diff(mq: Connection, document: Any) -> list[Change]:
-    """What importing the document would change, and what it does not name."""
+    """Return what importing the document would change, and what it does not name."""
     wanted, there = checked(document), await export(mq)
     changes = [
         Change("change", "manager", name, there["manager"].get(name), value)
@@ -219,7 +220,7 @@ async def diff(mq: Connection, document: Any) -> list[Change]:
             before = have.pop(each["name"], None)
             if before is None:
                 changes.append(Change("create", thing, each["name"], None, each))
-            elif thing == "alarm":  # an account keeps its SID and a token its owner for life
+            elif thing == "alarm":  # an account keeps its SID and a token its owner for ever
                 changes += [
                     Change("change", thing, f"{each['name']} {name}", before[name], value)
                     for name, value in each.items()
@@ -230,8 +231,8 @@ async def diff(mq: Connection, document: Any) -> list[Change]:
 
 
 async def bring(mq: Connection, document: Any) -> tuple[list[Change], dict[str, str]]:
-    """Import a document: make what is missing, change what differs. Gives what was changed, and the secrets of tokens
-    that were made."""
+    """Import a document: create what is missing, change what differs. Returns the changes, and the secrets of new
+    tokens."""
     changes = await diff(mq, document)
     for change in changes:
         if change.thing == "queue" and change.name.endswith(" transactional"):
@@ -263,7 +264,7 @@ async def bring(mq: Connection, document: Any) -> tuple[list[Change], dict[str, 
 
 
 async def _set_alarms(mq: Connection, wanted: list[dict[str, Any]]) -> None:
-    """Change the rules that a document names, and add those that are new."""
+    """Change the rules that a document names, and add new ones."""
     rules = {rule.name: _alarm(rule) for rule in await mq.alarms()}
     for given in wanted:
         rules[given["name"]] = rules.get(given["name"], {}) | given
@@ -278,7 +279,7 @@ async def _set_alarms(mq: Connection, wanted: list[dict[str, Any]]) -> None:
 
 
 def read(content: bytes | str) -> Any:
-    """A document from its text, which is JSON or YAML. Raises ValueError when it is neither."""
+    """Parse a document, which is JSON or YAML. Raises ValueError if it is neither."""
     try:
         return json.loads(content)
     except ValueError:
@@ -287,7 +288,7 @@ def read(content: bytes | str) -> Any:
 
 
 def read_yaml(content: bytes | str) -> Any:
-    """A document from YAML, as far as JSON could hold it: without aliases, which can grow without end, and dates."""
+    """Parse YAML as far as JSON could hold it: without dates, and without aliases, which can grow endlessly."""
     import yaml
 
     class Loader(yaml.SafeLoader):

@@ -1,4 +1,6 @@
-"""What a host and its directory have differently, over HTTP: ``msmq directory check`` and ``msmq directory repair``."""
+"""Differences between a host and its directory, over HTTP: like ``msmq directory check`` and ``msmq directory
+repair``.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The door of the console: HTTP by uvicorn, with the gate of the other doors in front of it.
 
 A connection enters the gate like one of a session or an application. It is opening until a first request is complete,
-idle between requests, and at work while one is answered; so who opens many and says nothing, or says it slowly, pays
-with connections of their own.
+idle between requests, and at work while one is answered; so a client that opens many connections and sends nothing, or
+sends slowly, uses up only its own share.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _HEADER_BYTES: Final = 32 << 10
 
 
 def protocol(gate: Gate) -> type[H11Protocol]:
-    """The protocol of connections that go through a gate."""
+    """Make the protocol of connections that go through a gate."""
 
     class GuardedProtocol(H11Protocol):
-        """A connection, as uvicorn and the gate see it."""
+        """A connection, for uvicorn and for the gate."""
 
         idle_since_s: float | None = None
 
@@ -66,7 +66,7 @@ def protocol(gate: Gate) -> type[H11Protocol]:
 
 
 def _names(transport: Any) -> Iterator[str]:
-    """The names in the certificate that the client has shown and TLS has verified."""
+    """Yield the names in the client certificate that TLS has verified."""
     shown = transport.get_extra_info("peercert") or {}
     for _, name in shown.get("subjectAltName", ()):
         yield str(name)
@@ -77,7 +77,7 @@ def _names(transport: Any) -> Iterator[str]:
 
 
 class Door:
-    """Sockets that are bound already, served by an application."""
+    """Serves sockets that are bound already."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._config = uvicorn.Config(
@@ -106,7 +106,7 @@ class Door:
         return self._protocol(config=self._config, server_state=self._state, app_state={})
 
     async def close(self) -> None:
-        """Let answers that are nearly there come to their end."""
+        """Let answers that are nearly finished be completed."""
         for server in self._servers:
             server.close()
         for connection in list(self._state.connections):
@@ -119,7 +119,7 @@ class Door:
 
 
 def context(certificate: Path, private_key: Path, authorities: Path | None) -> ssl.SSLContext:
-    """TLS as the console speaks it; clients may show a certificate where somebody is named who signs them."""
+    """Make the TLS context of the console; clients may show a certificate if authorities for it are configured."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.load_cert_chain(certificate, private_key)

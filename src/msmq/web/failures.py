@@ -1,8 +1,8 @@
-"""What failed, in groups: dead letters and what error queues hold, by reason, destination and exception.
+"""Failed messages in groups: those in dead-letter and error queues, by reason, destination and exception.
 
-Grouping means reading, and there may be millions. So what was counted is kept (`Tallies`), and only what came since is
-read the next time; a request reads for a few seconds at most and says how far it came. Not everybody may read every
-queue, so everybody has counts of their own.
+Grouping means reading, and there may be millions. So counts are kept (`Tallies`), and only what came since is read the
+next time; a request reads for a few seconds at most and says how far it got. Not everybody may read every queue, so
+each user has separate counts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from msmq.wire.times import time_text
 DEAD_LETTERS: Final = (".\\deadletter$", ".\\xactdeadletter$")
 _STEP: Final = 2_000
 _LOOK_S: Final = 2.0
-"""How long a request looks through messages before it says how far it came."""
+"""How long a request reads messages before it says how far it got."""
 _AGAIN_S: Final = 30.0
 _MOST_GROUPS: Final = 1_000
 _MOST_TALLIES: Final = 64
 
 
 class Failed(NamedTuple):
-    """What has to be known of a message to put it into a group."""
+    """The properties of a message that decide its group."""
 
     lookup_id: int
     reason: str
@@ -46,7 +46,7 @@ class Failed(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes a group: reason, destination, exception."""
+        """The identity of a group: reason, destination, exception."""
         return self.reason, self.destination, self.exception
 
 
@@ -105,7 +105,7 @@ class Group:
 async def rows(
     mq: Connection, queue: str, given: dict[str, Any], most: int | None = None
 ) -> AsyncIterator[Failed]:
-    """The messages of a queue that suit, read a part at a time."""
+    """Yield the matching messages of a queue, read a part at a time."""
     given, looked_at = dict(given), 0
     while most is None or looked_at < most:
         found = await find(mq, queue, given, _STEP, shape=failed, body_bytes=0)
@@ -122,7 +122,7 @@ Figures = tuple[int, int, int]
 
 
 class _State(NamedTuple):
-    """By what it can be told that a queue has only grown."""
+    """Values that tell whether a queue has only grown."""
 
     queue: tuple[str, datetime]
     figures: Figures
@@ -141,14 +141,14 @@ def _figures(given: pb.Statistics, path: str) -> Figures | None:
 
 
 class Tally:
-    """The messages of one queue, counted as far as somebody has looked."""
+    """The counts of one queue, as far as it was read."""
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.groups: dict[tuple[str, str, str], Group] = {}
         self.classes: Counter[str] = Counter()
         self.messages = 0
-        """How many there were when it was last looked at."""
+        """How many messages there were at the last look."""
         self._overflowed = False
         self._ended = False
         self._unseen = 0
@@ -168,18 +168,18 @@ class Tally:
         return self._ended and not self._overflowed
 
     def unchanged(self, given: pb.Statistics) -> bool:
-        """Whether everything was counted, and figures say that nothing has come or gone since. Only of queues that are
-        never deleted: another of the same name may have the same figures."""
+        """True if everything was counted, and the figures say that nothing has come or gone since. Only for queues that
+        are never deleted: another one of the same name may have the same figures."""
         if self._state is None or not self.whole or self._unseen:
             return False
         return self._state.figures == _figures(given, self._path)
 
     async def go_on(self, mq: Connection) -> None:
-        """Count what came since, and go on with what there was no time for."""
+        """Count what came since, and continue with what there was no time for."""
         async with self._lock:
             info = await mq.queue_info(self.queue)
             given = await statistics(mq)
-            # Of some, as of journals, no figures are kept but how many messages they have.
+            # For some queues, such as journals, the only figure is the number of messages.
             figures = _figures(given, info.path) or (given.started_ms, info.messages, 0)
             state, self._path = _State((info.identifier, info.created_time), figures), info.path
             if not self._holds(state, info.messages):
@@ -187,13 +187,13 @@ class Tally:
             self._state, self.messages = state, info.messages
             self._ended = await self._look(mq)
             if self._ended and self.counted + self._unseen < self.messages:
-                # By their priorities, some came in front of what was counted already.
+                # Because of their priorities, some came before what was counted already.
                 self._forget()
                 self._ended = await self._look(mq)
                 self._unseen = max(self.messages - self.counted, 0) if self._ended else 0
 
     def _holds(self, state: _State, messages: int) -> bool:
-        """Whether what was counted is still there. What somebody holds may be let go again, of which nobody is told."""
+        """True if what was counted is still there. What somebody holds may be given back, which is not reported."""
         if self._unseen and asyncio.get_running_loop().time() - self._begun_s > _AGAIN_S:
             return False
         return self._state is not None and self._state.only_grew_to(state) and self.counted <= messages
@@ -205,7 +205,7 @@ class Tally:
         self._begun_s = asyncio.get_running_loop().time()
 
     async def _look(self, mq: Connection) -> bool:
-        """Read on while there is time; gives whether that was all."""
+        """Read on while there is time. Returns whether that was everything."""
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + _LOOK_S
         while True:
@@ -230,13 +230,13 @@ class Tally:
 
 
 class Tallies:
-    """What was counted, for everybody who may count."""
+    """The counts, for every user who may read."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, Credential, str], Tally] = OrderedDict()
 
     async def of(self, mq: Connection, host: str, credential: Credential, queue: str) -> Tally:
-        """A queue of a host, counted up to now as far as there was time."""
+        """Return the counts of a queue, brought up to date as far as there was time."""
         tally = self._tally(host, credential, queue)
         await tally.go_on(mq)
         return tally
@@ -252,8 +252,8 @@ class Tallies:
     async def dead_letters(
         self, mq: Connection, host: str, credential: Credential, given: pb.Statistics
     ) -> dict[str, int]:
-        """How many dead letters there are for each reason, as far as somebody may look into them; what nobody had time
-        for yet has a reason of its own."""
+        """Return how many dead letters there are for each reason, as far as the user may read them; those that there
+        was no time for have a reason of their own."""
         counts: Counter[str] = Counter()
         for queue in DEAD_LETTERS:
             tally = self._tally(host, credential, queue)
@@ -261,7 +261,7 @@ class Tallies:
                 if not tally.unchanged(given):
                     await tally.go_on(mq)
             except MsmqError:
-                continue  # not everybody may look into them
+                continue  # the user may not read them
             counts += tally.classes
             counts["not counted yet"] += max(tally.messages - tally.counted, 0)
         return {reason: number for reason, number in counts.items() if number}

@@ -1,4 +1,4 @@
-"""What can be asked of queue managers themselves: who one is here, their state, figures as they change."""
+"""Operations on queue managers themselves: the caller's identity, the state of hosts, and figures as they change."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MANAGER: Final[Schema] = {
     "properties": {"computer_name": TEXT, "identifier": TEXT, "online": BOOLEAN},
 }
 _OLDEST_OF: Final = 20
-"""Of how many queues it is asked how old their first message is."""
+"""The number of queues for which the age of the first message is asked."""
 _DEAD: Final = (";deadletter", ";deadxact")
 _OF_HOSTS: Final = ("computer_name", "product", "online", "messages", "bytes", "losses", "quota_kb")
 _CHANGED: Final = 8
-"""How many of the last changes stand on the overview."""
+"""The number of last changes on the overview."""
 _EVENTS_S: Final = 3_600.0
 _ANSWER_S: Final = 5.0
-"""How long a host may take to say how it is before it counts as down."""
+"""How long a host may take to report its state before it counts as down."""
 
 
 # --- who ----------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def begin_session(call: Call, person: Person) -> Response:
 
 
 def open_session(call: Call, person: Person) -> tuple[str, Callable[[Response], None]]:
-    """Begin a session; gives its secret against forged requests, and what sets its cookie."""
+    """Begin a session. Returns its secret against forged requests, and the function that sets its cookie."""
     secret, session = call.around.people.log_in(person)
     call.around.audit.note(person.sid, call.whence, "log_in", "done", name=person.name)
 
@@ -155,12 +155,12 @@ async def _state_of(call: Call, host: str) -> dict[str, Any]:
 
 
 def is_dead(path: str) -> bool:
-    """Whether a queue is one of those for dead letters."""
+    """True for dead-letter queues."""
     return path.lower().endswith(_DEAD)
 
 
 def figures(given: pb.Statistics) -> dict[str, Any]:
-    """Figures of one moment."""
+    """Return the figures of one moment."""
     return {
         "time_ms": str(given.time_ms),
         "started_ms": str(given.started_ms),
@@ -192,8 +192,8 @@ def figures(given: pb.Statistics) -> dict[str, Any]:
 
 
 def _since(first: dict[str, int], given: pb.Statistics, most: int | None) -> dict[str, Any]:
-    """Figures with how much each queue has grown since it was ``first`` seen. Where only some queues are wanted, they
-    are those with the most messages and those that have grown most."""
+    """Return figures with the growth of each queue since it was ``first`` seen. If only some queues are wanted, these
+    are the ones with the most messages and the most growth."""
     grown = {each.path: each.messages - first.setdefault(each.path, each.messages) for each in given.queues}
     if most is not None:
         fullest = nlargest(most, given.queues, key=lambda each: each.messages)
@@ -250,7 +250,7 @@ async def overview(call: Call) -> Any:
 
 
 def _changed(call: Call) -> list[dict[str, Any]]:
-    """The last changes by way of this console, for those who may read the record of them."""
+    """Return the last changes made through this console, for callers who may read their record."""
     if call.who.role < Role.ADMINISTER:
         return []
     made = (line for line in call.around.audit.newest_first() if line["what"] not in ("log_in", "log_out"))
@@ -270,7 +270,7 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
     try:
         found = await find(mq, queue, {}, 1, looked_at=1)
     except MsmqError:
-        return None  # not everybody may look into it
+        return None  # the caller may not read it
     return found["items"][0]["arrived_time"] if found["items"] else None
 
 

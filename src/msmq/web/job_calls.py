@@ -1,4 +1,4 @@
-"""The failure workbench over HTTP: groups of what failed, and jobs that mend it."""
+"""Operations on failed messages: groups of them, and jobs that repair them."""
 
 from __future__ import annotations
 

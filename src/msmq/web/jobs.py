@@ -1,7 +1,7 @@
-"""Jobs: what is done with many messages, a batch at a time, with progress and a record of who did what.
+"""Jobs: operations on many messages, a batch at a time, with progress and a record of who did what.
 
-Each message is resubmitted or moved by Exchange, which sends one message and removes the other in one event. A job that
-is interrupted has therefore done each of its messages once or not at all, and can be begun anew.
+Each message is resubmitted or moved by Exchange, which sends one message and removes the other in one event. So an
+interrupted job has handled each of its messages once or not at all, and can be started again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_MESSAGES: Final = 10_000_000
 
 @dataclass(slots=True)
 class Job:
-    """Something that is being done with messages, or was."""
+    """A job that is running or has run."""
 
     job: str
     action: str
@@ -48,11 +48,11 @@ class Job:
     started: float = 0.0
     ended: float = 0.0
     total: int = 0
-    """How many messages are meant, 0 until they are chosen, and with how many of them it is through."""
+    """How many messages the job has, 0 until they are chosen; ``looked_at`` is how many it has gone through."""
     looked_at: int = 0
     done: int = 0
     gone: int = 0
-    """Messages that somebody else was quicker with."""
+    """Messages that somebody else took first."""
     failed: int = 0
     targets: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What somebody wants to be done."""
+    """The order for a job."""
 
     action: str
     queue: str
@@ -75,7 +75,7 @@ class Order:
     lookup_ids: tuple[int, ...] = ()
     filters: dict[str, Any] = field(default_factory=dict)
     group: tuple[str, str, str] | None = None
-    """Reason, destination and exception."""
+    """Reason, destination and exception of the group."""
     edit: dict[str, Any] = field(default_factory=dict)
     batch: int = 100
     rate: float = 0.0
@@ -84,7 +84,7 @@ class Order:
 
 
 class Jobs:
-    """All jobs of this process."""
+    """The jobs of this process."""
 
     def __init__(self, audit: Audit) -> None:
         self._audit = audit
@@ -116,7 +116,7 @@ class Jobs:
         return task is not None and task.cancel()
 
     async def finished(self, number: str) -> None:
-        """Wait until a job is over."""
+        """Wait until a job has ended."""
         if number in self._tasks:
             await asyncio.wait({self._tasks[number]})
 
@@ -163,8 +163,8 @@ class _Work:
             await self._batch(list(chosen[start : start + self._order.batch]))
 
     async def _chosen(self) -> array[int]:
-        """The places of the messages that are meant. They are all known before anything is done with the first, for
-        what comes afterwards is not meant: it may be a message of this job that failed once more."""
+        """Return the lookup identifiers of the messages to handle. All are determined before the first is handled,
+        because later ones do not belong to the job: they may be its own messages that failed once more."""
         order, found = self._order, array("Q")
         async for each in rows(self._mq, order.queue, order.filters, _MOST_MESSAGES):
             if order.group is None or each.key == order.group:
@@ -212,7 +212,7 @@ class _Work:
             job.targets[target] = job.targets.get(target, 0) + 1
 
     async def _other(self, message: ReceivedMessage, target: str) -> Message:
-        """The message that is sent in the place of another: the same, with what somebody has edited."""
+        """Return the message that is sent in place of another: the same one, with the user's edits."""
         if target not in self._kinds:
             self._kinds[target] = await transactional(self._mq, target)
         if not self._order.edit:

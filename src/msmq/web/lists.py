@@ -1,4 +1,4 @@
-"""Lists as everybody wants them: filtered, sorted, a page at a time, with the columns that are asked for."""
+"""Lists for all operations: filtered, sorted, a page at a time, with the requested columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HIDE_EMPTY: Final = Parameter("hide_empty", BOOLEAN, "Whether rows without messa
 
 
 def page_of(row: Schema) -> Schema:
-    """The schema of a page."""
+    """Return the schema of a page."""
     return {
         "type": "object",
         "required": ["items", "total", "page", "page_size"],
@@ -67,7 +67,7 @@ def page_of(row: Schema) -> Schema:
 def page(
     rows: Iterable[Mapping[str, Any]], given: Mapping[str, Any], searched: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The page of a list that somebody asked for. ``searched`` are the columns in which texts are looked for."""
+    """Return the requested page of a list. ``searched`` are the columns in which texts are looked for."""
     found = list(rows)
     if given.get("search"):
         suits = _searching(given["search"])
@@ -102,7 +102,7 @@ def _searching(text: str) -> Callable[[str], bool]:
 
 
 def _chosen(rows: list[Mapping[str, Any]], condition: str) -> list[Mapping[str, Any]]:
-    """The rows of which a condition holds. Numbers are compared as numbers and texts whatever their case."""
+    """Return the rows for which a condition holds. Numbers are compared as numbers, and texts in any case."""
     parts = _CONDITION.fullmatch(condition)
     if parts is None:
         raise MisuseError(f"{condition[:80]} is no condition.")
@@ -123,12 +123,12 @@ def _text(value: Any) -> str:
 
 
 def _alike(value: Any, rank: tuple[int, float, str]) -> bool:
-    """Whether a value can be compared: a limit that there is none of is neither more nor less than a number."""
+    """True if a value can be compared: "no limit" is neither more nor less than a number."""
     return value is not None or rank[0] == 1
 
 
 def in_order(rows: list[Mapping[str, Any]], by: str) -> list[Mapping[str, Any]]:
-    """Rows by a column; with a minus in front of its name from the last to the first."""
+    """Sort rows by a column; a minus before its name reverses the order."""
     name = by.removeprefix("-")
     if rows and name not in rows[0]:
         raise MisuseError(f"There is no column {name} to sort by.")
@@ -136,7 +136,7 @@ def in_order(rows: list[Mapping[str, Any]], by: str) -> list[Mapping[str, Any]]:
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Numbers before texts; a number of 64 bits is written as text."""
+    """Return the sort key: numbers before texts; a 64-bit number is written as text."""
     if isinstance(value, bool | int | float):
         return 0, float(value), ""
     text = "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Ways into the console: which there are, and the one by an issuer of OpenID Connect."""
+"""Ways to log in: the list of them, and the one through an issuer of OpenID Connect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def begin_oidc(call: Call) -> Any:
     except OidcError as error:
         raise ProblemError(503, "The issuer cannot be asked", str(error)) from error
     answer = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    # Lax, for it is the issuer that sends the browser back.
+    # Lax, because the issuer sends the browser back.
     answer.set_cookie(
         _BINDING, binding, max_age=600, httponly=True, samesite="lax", secure=call.around.tls, path=_CALLBACK
     )
@@ -69,9 +69,7 @@ async def finish_oidc(call: Call) -> Any:
     except NotAllowedError as error:
         call.around.audit.note("", address, "log_in", f"refused: {error}", name="")
         return _back("/login?refused=1")
-    except (
-        OidcError
-    ) as error:  # anybody can say such things, so they cost time and leave no record of their own
+    except OidcError as error:  # anybody can send this, so it costs time and leaves no record of its own
         call.around.guesses.failed("", address, f"a login by an issuer at the console: {error}")
         return _back("/login?refused=1")
     _, admit = open_session(call, await known(call.around, credential, address))

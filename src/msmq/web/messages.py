@@ -1,4 +1,4 @@
-"""What can be done with messages: find them, look at them, send, move and remove them, watch them come."""
+"""Operations on messages: find, show, send, move and remove them, and watch them come."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLE: Final = Table()
 _MOST_ROWS: Final = 1_000
 USUAL_ROWS: Final = 100
 _LOOKED_AT: Final = 2_000_000
-"""So many messages a search looks at before it answers; who wants more goes on from there."""
+"""How many messages a search reads before it answers; the caller may continue from there."""
 _MOST_SORTED: Final = 5_000
 _BODY_BYTES: Final = 4 * PREVIEW
 _MOST_CHOSEN: Final = 10_000
@@ -115,7 +115,7 @@ MESSAGE: Final[Schema] = {
 
 
 def find_request(queue: str, given: dict[str, Any], body_bytes: int = _BODY_BYTES) -> pb.FindRequest:
-    """A search as the channel understands it."""
+    """Make the search request of the channel."""
     request = pb.FindRequest(queue=queue, label=given.get("label", ""), body_bytes=body_bytes)
     for name in ("message_id", "correlation_id"):
         if given.get(name):
@@ -138,7 +138,7 @@ def find_request(queue: str, given: dict[str, Any], body_bytes: int = _BODY_BYTE
 
 
 def _class(text: str) -> int:
-    """A class of messages by its number or name."""
+    """Parse the class of messages, given by number or name."""
     try:
         number = MessageClass[text.upper()] if text[:1].isalpha() else int(text, 0)
     except (KeyError, ValueError):
@@ -176,7 +176,7 @@ async def find(
     shape: Callable[[pb.FoundMessage], Any] = row,
     body_bytes: int = _BODY_BYTES,
 ) -> dict[str, Any]:
-    """Messages that suit, from where somebody said, as rows or in another shape, with so much of their bodies."""
+    """Return matching messages from a given start, as rows or in another shape, with a limited part of their bodies."""
     request, test = find_request(queue, given, body_bytes), _path_test(given)
     request.after = int(given.get("after", "0")) & 0xFFFFFFFFFFFFFFFF
     request.skip = given.get("skip", 0)
@@ -224,7 +224,7 @@ async def find_messages(call: Call) -> Any:
 
 
 async def _sorted(mq: Connection, queue: str, given: dict[str, Any], limit: int) -> dict[str, Any]:
-    """The first rows in another order. Only so many messages are read and put into order, from where somebody said;
+    """Return the first rows in another order. Only a limited number of messages is read and sorted, from a given start;
     `end` tells whether these were all."""
     unsorted = {name: value for name, value in given.items() if name != "skip"}
     found = await find(mq, queue, unsorted, _MOST_SORTED)

@@ -1,8 +1,8 @@
 """``/metrics``: figures in the text form of Prometheus.
 
-The names of windows_exporter (``windows_msmq_*``) come first, so that dashboards made for MSMQ on Windows go on
-working; what only OpenMSMQ knows begins with ``openmsmq_``. A series for each queue is given when it is asked for, up
-to a limit: the number of series must not be in the hands of whoever may create queues.
+The names of windows_exporter (``windows_msmq_*``) come first, so that dashboards made for MSMQ on Windows keep working;
+figures that only OpenMSMQ has begin with ``openmsmq_``. A series for each queue is written on request, up to a limit:
+users who may create queues must not decide the number of series.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msmq.web.people import Credential, Role
 TABLE: Final = Table()
 KIND: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALL: Final = "Computer Queues"
-"""As the performance counters of Windows name the sum."""
+"""The name of the sum in the performance counters of Windows."""
 _MOST_QUEUES: Final = 1_000
 
 _OF_WINDOWS: Final = {
@@ -96,7 +96,7 @@ def written(
     per_queue: bool,
     most_queues: int = _MOST_QUEUES,
 ) -> str:
-    """All metrics of one host."""
+    """Write all metrics of one host."""
     page = Page()
     queues = list(given.queues)
     shown = queues[:most_queues] if per_queue else []
@@ -185,7 +185,7 @@ def _outgoing(page: Page, given: pb.Statistics) -> None:
 
 
 def _attempts(work: pb.Work) -> dict[str, int]:
-    """Every status there is, those that nobody has seen yet too: a rate needs a series that was there before."""
+    """Return every status, also those not seen yet, because a rate needs a series that existed before."""
     return {status.value: 0 for status in ConnectionStatus} | dict(work.connection_attempts)
 
 

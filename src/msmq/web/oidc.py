@@ -1,12 +1,12 @@
-"""Who somebody is, by the word of an issuer of OpenID Connect.
+"""Identify users by tokens of an OpenID Connect issuer.
 
 The issuer is found by discovery. A browser logs in by the authorization code flow with PKCE; programs bring a JWT as a
-bearer. Signatures are checked with the keys that the issuer publishes, which are fetched again when a token names one
-that is not known yet; only asymmetric algorithms count, so that neither "none" nor a public key taken for a shared
-secret is of any use.
+bearer. Signatures are verified with the keys that the issuer publishes, which are fetched again when a token names an
+unknown one; only asymmetric algorithms are accepted, so that neither "none" nor a public key used as a shared secret
+works.
 
-The issuer says a name and the groups of somebody. What these may do here the operator says (``web.oidc_roles``), and in
-whose name the queue manager is asked (``web.oidc_sids``): there its access lists decide, as for everybody else.
+The issuer gives a user's name and groups. The operator configures what these may do here (``web.oidc_roles``), and in
+whose name the queue manager is called (``web.oidc_sids``), where access lists decide, as for everybody else.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _MOST_TOKEN_CHARACTERS: Final = 16 << 10
 _LOGIN_S: Final = 600.0
 _MOST_LOGINS: Final = 1_000
 _FRESH_S: Final = 3_600.0
-"""How long what an issuer has published is believed without asking again."""
+"""How long the published data of an issuer are used before they are fetched again."""
 _PAUSE_S: Final = 5.0
-"""The keys of an issuer are fetched no more often than this, whatever tokens name."""
+"""The shortest time between two fetches of an issuer's keys, whatever tokens name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class _Login:
 
 @dataclass(frozen=True, slots=True)
 class _Published:
-    """What an issuer says about itself."""
+    """The published data of an issuer."""
 
     authorize: str
     token: str
     keys: str
     basic: bool
-    """Whether a client says its secret in a header."""
+    """True if a client sends its secret in a header."""
     read_s: float
 
 
@@ -89,7 +89,7 @@ class Issuer:
     # --- logging in with a browser ------------------------------------------------------------------------------
 
     async def begin(self, redirect: str) -> tuple[str, str]:
-        """Begin a login; gives where the browser goes, and what it has to show when it comes back."""
+        """Begin a login. Returns where the browser must go, and what it must show when it comes back."""
         published = await self._discovered()
         state, binding, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
         self._logins[state] = _Login(binding, nonce, verifier, redirect, time.monotonic() + _LOGIN_S)
@@ -110,7 +110,7 @@ class Issuer:
         return published.authorize + separator + urlencode(asked), binding
 
     async def finish(self, state: str, code: str, binding: str) -> Credential:
-        """The browser has come back with a code: find out who that is."""
+        """Finish a login: the browser has come back with a code. Returns the user's credential."""
         login = self._logins.pop(state, None)
         if login is None or time.monotonic() > login.until_s:
             raise OidcError("This login was not begun here, or too long ago.")
@@ -151,7 +151,7 @@ class Issuer:
     # --- tokens -------------------------------------------------------------------------------------------------
 
     async def bearer(self, token: str) -> Credential:
-        """Who brings a JWT."""
+        """Return the credential of the bearer of a JWT."""
         settings = self._settings
         return self._credential(
             await self._verified(token, settings.oidc_audience or settings.oidc_client_id)
@@ -174,7 +174,7 @@ class Issuer:
         return found.claims
 
     async def _opened(self, token: str) -> jwt.Token:
-        """A token whose signature is good, with keys that are fetched anew if it names one that is not known."""
+        """Verify the signature of a token; keys are fetched again if it names an unknown one."""
         keys = await self._current_keys()
         try:
             return jwt.decode(token, keys, algorithms=ALGORITHMS)
@@ -185,7 +185,7 @@ class Issuer:
             return jwt.decode(token, fresh, algorithms=ALGORITHMS)
 
     def _credential(self, claims: Mapping[str, Any]) -> Credential:
-        """What somebody may do here, and in whose name."""
+        """Return what a user may do here, and in whose name."""
         settings = self._settings
         name = str(claims.get(settings.oidc_name_claim) or claims["sub"])[:200]
         given = _claim(claims, settings.oidc_roles_claim)
@@ -236,12 +236,12 @@ class Issuer:
 
 
 def _signs(key: Any) -> bool:
-    """Whether a key can verify signatures. A shared secret is none that anybody may publish."""
+    """True if a key can verify signatures. A shared secret cannot, as everybody could know it."""
     return isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP") and key.get("use", "sig") == "sig"
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:
-    """A claim by its name, or by a path with dots where the issuer nests them (``realm_access.roles``)."""
+    """Return a claim by its name, or by a path with dots where the issuer nests them (``realm_access.roles``)."""
     if path in claims:
         return claims[path]
     found: Any = claims
@@ -251,7 +251,7 @@ def _claim(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def check_url(url: str) -> None:
-    """An issuer is spoken to by TLS, except on this computer."""
+    """Check that an issuer is called by TLS, or is on this computer."""
     parts = urlsplit(url)
     try:
         inside = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
@@ -262,7 +262,7 @@ def check_url(url: str) -> None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What an issuer publishes is where it says."""
+    """Refuses redirects: the published data of an issuer are where it says."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -274,7 +274,7 @@ _opener = urllib.request.build_opener(_NoRedirect)
 async def _asked(
     url: str, form: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What an issuer answers, as JSON."""
+    """Fetch JSON from an issuer."""
     check_url(url)
     request = urllib.request.Request(url, form, {"accept": "application/json", **(headers or {})})
 

@@ -1,4 +1,4 @@
-"""What the HTTP interface can do, as a table: routes, checks and the OpenAPI document all come from it."""
+"""The operations of the HTTP interface as a table, from which routes, checks and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from msmq.web.people import Role
 Schema = dict[str, Any]
 
 NUMBER64: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,20}$"}
-"""64-bit numbers are text: JavaScript and many others have no such numbers."""
+"""64-bit numbers are text, because JavaScript and many others have no such numbers."""
 TEXT: Final[Schema] = {"type": "string"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something in the path or behind the question mark."""
+    """A parameter in the path or in the query of a URL."""
 
     name: str
     schema: Schema
@@ -30,26 +30,26 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that can be done."""
+    """One operation."""
 
     method: str
     path: str
     summary: str
     role: Role | None
-    """Who may do it; None for everybody."""
+    """The role that it needs; None for everybody."""
     handler: Callable[..., Awaitable[Any]]
     parameters: tuple[Parameter, ...]
     body: Schema | None
     reply: Schema | None
-    """None for what is not JSON."""
+    """The schema of the answer; None if it is not JSON."""
     kind: str
     """The media type of the answer."""
     status: int
     tag: str
     loose: bool = False
-    """Whether others add parameters of their own to it."""
+    """True if it accepts parameters that the table does not list."""
     other_forms: Mapping[str, Callable[[bytes], Any]] = field(default_factory=dict)
-    """How a body is read that is not JSON, by media type."""
+    """Functions that read a body that is not JSON, by media type."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Table:
-    """Operations, in the order of the document."""
+    """The operations, in the order of the document."""
 
     operations: list[Operation] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class Table:
         loose: bool = False,
         other_forms: Mapping[str, Callable[[bytes], Any]] | None = None,
     ) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]]:
-        """Enter a function; a decorator."""
+        """Register a function as an operation; a decorator."""
 
         def enter(handler: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
             inside = tuple(
@@ -124,7 +124,7 @@ _NAMES: Final = {
 
 
 class MisuseError(ValueError):
-    """A request that says something else than the document."""
+    """A request that does not conform to the document."""
 
 
 _KINDS: Final[dict[str, Callable[[Any], bool]]] = {
@@ -139,7 +139,8 @@ _KINDS: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 def check(value: Any, schema: Schema, place: str) -> None:
-    """Raise MisuseError unless a value is as its schema says; the part of JSON Schema that this interface uses."""
+    """Raise MisuseError unless a value conforms to its schema; handles the part of JSON Schema that this interface
+    uses."""
     kinds = schema.get("type")
     if kinds is not None:
         kinds = [kinds] if isinstance(kinds, str) else kinds
@@ -185,7 +186,7 @@ def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
 
 
 def from_text(text: str, schema: Schema, name: str) -> Any:
-    """The value of a parameter; in a URL everything is text."""
+    """Parse the value of a parameter, which is text in a URL."""
     value: Any = text
     kind = schema.get("type")
     if kind == "integer":
@@ -234,7 +235,7 @@ _PROBLEMS: Final = {
 
 
 def document(table: Table, version: str) -> dict[str, Any]:
-    """The OpenAPI document of all operations."""
+    """Make the OpenAPI document of all operations."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in table.operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)

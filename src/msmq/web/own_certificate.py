@@ -1,7 +1,7 @@
-"""A certificate that the console makes for itself where nobody gave it one: off this computer it always speaks TLS.
+"""The certificate that the console makes if none is configured: off this computer it always uses TLS.
 
-Browsers do not trust it, and say so; its fingerprint is in the log, to be compared. Whoever has a certificate of a real
-authority names it in the configuration.
+Browsers do not trust it, and say so; its fingerprint is in the log, for comparison. A certificate of a real authority
+is named in the configuration.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from msmq.server.web_settings import WebSettings
 
 _LIFETIME: Final = timedelta(days=397)
 _EARLY: Final = timedelta(days=30)
-"""So long before its end it is replaced when the console starts."""
+"""How long before its end it is replaced when the console starts."""
 _log = logging.getLogger("msmq.web")
 
 
 def with_own_certificate(web: WebSettings, directory: Path, name: str) -> WebSettings:
-    """Settings with a certificate in ``directory``, which is made if there is none that is still good."""
+    """Return the settings with a certificate in ``directory``; a new one is made unless there is a good one."""
     certificate, private_key = directory / "console.pem", directory / "console.key"
     found = _good(certificate, private_key)
     if found is None:
@@ -47,7 +47,7 @@ def with_own_certificate(web: WebSettings, directory: Path, name: str) -> WebSet
 
 
 def _good(certificate: Path, private_key: Path) -> x509.Certificate | None:
-    """The certificate that is there, unless it ends soon."""
+    """Return the certificate that is there, unless it ends soon."""
     with suppress(OSError, ValueError):
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
         if private_key.is_file() and found.not_valid_after_utc > datetime.now(UTC) + _EARLY:
@@ -56,7 +56,7 @@ def _good(certificate: Path, private_key: Path) -> x509.Certificate | None:
 
 
 def _names(host: str, name: str) -> list[x509.GeneralName]:
-    """By what a browser may call this console."""
+    """Return the names by which a browser may call this console."""
     names = dict.fromkeys((name.lower(), socket.gethostname().lower(), socket.getfqdn().lower(), "localhost"))
     found: list[x509.GeneralName] = [x509.DNSName(each) for each in names if each and each.isascii()]
     with suppress(ValueError):

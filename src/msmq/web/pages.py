@@ -1,4 +1,4 @@
-"""The pages: files that were built beforehand and lie in the package, small enough to be kept in memory."""
+"""The pages: files that were built beforehand and are part of the package, small enough to be kept in memory."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _VIEWS: Final = (
     "alarms",
     "login",
 )
-"""The pages have addresses of their own; all of them are the same document."""
+"""The addresses of the pages; all of them are the same document."""
 
 
 _kept: dict[str, tuple[bytes, bytes, str, str]] = {}
-"""Files that were read. What is not there is looked for again: strangers ask for any name."""
+"""Files that were read. Missing files are looked for again each time, because strangers ask for any name."""
 
 
 def _file(name: str) -> tuple[bytes, bytes, str, str] | None:
-    """A file: as it is, compressed, its type and its tag."""
+    """Return a file: as it is, compressed, its type and its tag."""
     found = _kept.get(name)
     if found is None and (found := _read(name)) is not None:
         _kept[name] = found
@@ -77,7 +77,7 @@ def _shown(request: Request, name: str, caching: str) -> Response:
 
 
 def page_routes() -> list[Route]:
-    """Where the pages are."""
+    """Return the routes of the pages."""
     return [
         *(Route(path, _page, methods=["GET"]) for path in ("/", *(f"/{view}" for view in _VIEWS))),
         Route("/assets/{name}", _asset, methods=["GET"]),

@@ -1,9 +1,9 @@
-"""Who looks: from a request to the connections that have that person's rights.
+"""The users of the console: from a request to connections with the user's rights.
 
-Somebody brings a token with each request, or has logged in with one and has a session since, or has a certificate that
-TLS has verified, or the word of an issuer of OpenID Connect. The queue manager says who a token belongs to, and every
-call is made with that token, so that one taken back is worth nothing from then on. For certificates and issuers the
-console speaks for a SID (``act_as``), which the queue manager allows to administrators only.
+A user sends a token with each request, or has logged in with one and has a session, or has a certificate that TLS has
+verified, or a token of an OpenID Connect issuer. The queue manager says to whom its tokens belong, and every call is
+made with the user's token, so that a removed token is useless at once. For certificates and issuers the console acts
+for a SID (``act_as``), which the queue manager allows to administrators only.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _MOST_SESSIONS: Final = 10_000
 _SESSION_S: Final = 12 * 3600.0
 _IDLE_S: Final = 3600.0
 _BELIEVED_S: Final = 5.0
-"""How long it is believed who a token belongs to; what is done with it is checked each time."""
+"""How long the owner of a token is remembered; the token itself is checked with every call."""
 
 
 class OidcError(Exception):
-    """The issuer, or what somebody says it has issued, is not to be believed."""
+    """An issuer, or a token that claims to be from it, cannot be trusted."""
 
 
 class NotAllowedError(OidcError):
-    """The issuer knows them, and nobody has given them a role here."""
+    """The issuer knows the user, but no role here was given to them."""
 
 
 class Role(IntEnum):
-    """What somebody may do here at most; what of it the queue manager allows, its access lists say."""
+    """The most that a user may do here; the queue manager's access lists decide within that."""
 
     LOOK = 1
     OPERATE = 2
@@ -50,19 +50,19 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What somebody has shown: a token, or a SID that something else has proved."""
+    """The credential of a user: a token, or a SID that was proved otherwise."""
 
     token: str = field(default="", repr=False)
     sid: str = ""
     name: str = ""
-    """What an issuer calls them; many may share a SID."""
+    """The name that an issuer gives; many users may share a SID."""
     role: Role | None = None
-    """What they may do by the word of an issuer; None where nobody said it."""
+    """The role by a token of an issuer; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is known."""
+    """A user who was identified."""
 
     credential: Credential
     sid: str
@@ -72,7 +72,7 @@ class Person:
 
 @dataclass(slots=True)
 class Session:
-    """A person who has logged in with a browser."""
+    """A user who has logged in with a browser."""
 
     person: Person
     csrf: str
@@ -81,11 +81,11 @@ class Session:
 
 
 Connect = Callable[[str, Credential], Connection]
-"""Makes a connection to a host in somebody's name."""
+"""Makes a connection to a host in a user's name."""
 
 
 class People:
-    """Finds out who somebody is, and keeps their connections."""
+    """Identifies users, and keeps their connections."""
 
     def __init__(self, hosts: tuple[str, ...], connect: Connect, roles: Mapping[str, str]) -> None:
         self.hosts = hosts
@@ -97,7 +97,7 @@ class People:
         self._opening: dict[tuple[str, Credential], asyncio.Task[Connection]] = {}
 
     async def connection(self, host: str, credential: Credential) -> Connection:
-        """The connection to a host in somebody's name."""
+        """Return the connection to a host in a user's name."""
         key = host, credential
         found = self._connections.get(key)
         if found is not None:
@@ -110,7 +110,7 @@ class People:
         return await asyncio.shield(opening)
 
     async def _open(self, key: tuple[str, Credential]) -> Connection:
-        """Connect, once for all who want it meanwhile. Nobody waits for a host that somebody else wants."""
+        """Connect, once for all requests that need it meanwhile. Nobody waits for a host that somebody else needs."""
         made = self._connect(*key)
         await made.open()
         self._connections[key] = made
@@ -122,10 +122,10 @@ class People:
     def _opened(self, key: tuple[str, Credential], done: asyncio.Task[Connection]) -> None:
         self._opening.pop(key, None)
         if not done.cancelled():
-            done.exception()  # those who still wait are told; perhaps nobody does
+            done.exception()  # those who still wait get the error; perhaps there are none
 
     async def known(self, credential: Credential, name: str = "") -> Person:
-        """Who somebody is. Raises AccessDeniedError when the queue manager does not know the token."""
+        """Identify a user. Raises AccessDeniedError if the queue manager does not know the token."""
         believed = self._believed.get(credential)
         now_s = time.monotonic()
         if believed is not None and now_s - believed[0] < _BELIEVED_S:
@@ -149,8 +149,8 @@ class People:
         return person
 
     def _role(self, sid: str, groups: tuple[str, ...]) -> Role:
-        """What the operator says of somebody or of a group; else administrators administer, and the others operate as
-        far as access lists let them."""
+        """Return the role that the operator gave to a user or a group; otherwise administrators administer, and others
+        operate as far as access lists allow."""
         given = [self._roles[each] for each in (sid, *groups) if each in self._roles]
         if given:
             return max(given)
@@ -159,7 +159,7 @@ class People:
     # --- sessions -----------------------------------------------------------------------------------------------
 
     def log_in(self, person: Person) -> tuple[str, Session]:
-        """Begin a session; gives its secret."""
+        """Begin a session. Returns its secret and the session."""
         secret, now_s = secrets.token_urlsafe(32), time.monotonic()
         session = Session(person, secrets.token_urlsafe(24), now_s + _SESSION_S, now_s)
         self._sessions[secret] = session
@@ -168,7 +168,7 @@ class People:
         return secret, session
 
     def session(self, secret: str) -> Session | None:
-        """The session with this secret, unless it is over."""
+        """Return the session with this secret, unless it has ended."""
         session, now_s = self._sessions.get(secret), time.monotonic()
         if session is None:
             return None
@@ -182,7 +182,7 @@ class People:
         self._sessions.pop(secret, None)
 
     async def forget(self, credential: Credential) -> None:
-        """Close somebody's connections."""
+        """Close a user's connections."""
         for key in [key for key in self._connections if key[1] == credential]:
             with suppress(MsmqError, OSError):
                 await self._connections.pop(key).close()
@@ -199,5 +199,5 @@ class People:
 
 
 def same(given: str, wanted: str) -> bool:
-    """Compare secrets in a time that tells nothing."""
+    """Compare secrets in constant time."""
     return hmac.compare_digest(given.encode(), wanted.encode())

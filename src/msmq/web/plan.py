@@ -1,4 +1,4 @@
-"""What the process of a console has to know, as it goes through the pipe to it."""
+"""The configuration of a console's process, which it gets through a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msmq.server.web_settings import WebSettings
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises OSError when somebody else has the port."""
+    """Return a listening socket; raises OSError if the port is in use."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,18 +26,18 @@ def bound(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a console has to know."""
+    """The configuration of a console."""
 
     web: WebSettings
     hosts: dict[str, str] = field(default_factory=dict)
-    """Names of queue managers to where their channels are; the first one says who people are."""
+    """The names and channel addresses of queue managers; the first one identifies users."""
     certificates: dict[str, str] = field(default_factory=dict)
     """Names in certificates to SIDs."""
     state: str = ""
-    """Directory for what it keeps; nothing is kept without one."""
+    """The directory for what it keeps; without one nothing is kept."""
     sockets: tuple[int, ...] = ()
     token: str = ""
-    """The console's own token, where it is no administrator by its user."""
+    """The console's own token, if its user is no administrator."""
     authorities: str = ""
     log_level: str = "info"
     log_format: str = "text"

@@ -1,8 +1,7 @@
 """The process of the console: a client of the queue manager with a door for browsers.
 
-``msmq serve`` starts it with ``python -m msmq.web.process``, hands it sockets that are bound already, and writes what
-it has to know to its standard input as one line of JSON. When that input ends, whoever started it is gone, and so it
-goes.
+``msmq serve`` starts it with ``python -m msmq.web.process``, passes it sockets that are bound already, and writes its
+configuration to its standard input as one line of JSON. When that input ends, its parent is gone, and it ends too.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _audit = logging.getLogger("msmq.audit")
 
 
 def table() -> Table:
-    """Everything the console can do."""
+    """Return the table of all operations."""
     parts = (
         hosts,
         login_calls,
@@ -75,7 +74,7 @@ def table() -> Table:
 
 
 def _issuer(web: WebSettings) -> Issuer | None:
-    """By whose word one can log in. What checks signatures takes long to import and is needed by few."""
+    """Return the issuer that users can log in with. It is imported only when needed, because that takes long."""
     if not web.oidc_issuer:
         return None
     from msmq.web.oidc import Issuer
@@ -84,7 +83,7 @@ def _issuer(web: WebSettings) -> Issuer | None:
 
 
 class Console:
-    """A console that runs."""
+    """A running console."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -120,7 +119,7 @@ class Console:
         self._door = Door(build(self.around, table()), self.gate)
 
     def _connection(self, host: str, credential: Credential) -> Connection:
-        """A connection in somebody's name; without one in the console's own, for metrics and alarms."""
+        """Make a connection in a user's name; without a credential in the console's own, for metrics and alarms."""
         address = self._plan.hosts[host]
         tls = Tls(self._plan.authorities) if self._plan.authorities and address.startswith("tls:") else None
         token = credential.token or (self._plan.token if not credential.sid else "")
@@ -142,7 +141,7 @@ class Console:
 
 
 async def run(plan: Plan, sockets: list[socket.socket], over: asyncio.Event) -> None:
-    """Serve until it is over."""
+    """Serve until ``over`` is set."""
     console = Console(plan)
     await console.open(sockets)
     try:

@@ -1,4 +1,4 @@
-"""What can be done with queues, and with messages on their way to other hosts."""
+"""Operations on queues, and on messages on their way to other hosts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def outgoing_row(info: OutgoingInfo) -> dict[str, Any]:
 
 
 def settings_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the channel takes them: no limit is a number there."""
+    """Return settings as the channel takes them, where "no limit" is a number."""
     quotas = ("quota_kb", "journal_quota_kb")
     return {
         name: UNLIMITED if name in quotas and value is None else value

@@ -31,7 +31,7 @@ _WIDE: Final = frozenset(
         "express_bytes", "paused_messages", "poisoned_total", "descriptor_limit",
     }
 )  # fmt: skip
-"""What can be larger than the numbers of JavaScript."""
+"""Fields that may be larger than the numbers of JavaScript."""
 PREVIEW: Final = 512
 _LONGEST_VIEW: Final = 1 << 20
 _NO_ID: Final = bytes(20)
@@ -129,10 +129,10 @@ ROW: Final[dict[str, Any]] = {
 
 
 def preview(body_type: int, body: bytes, *, cut: bool) -> str:
-    """The beginning of a body for a list: text where it is some, else bytes."""
+    """Return the beginning of a body for a list: as text if it is text, else as bytes."""
     whole = body[: len(body) & ~1] if body_type in (8, 31) else body
     text = text_in(body_type, whole)
-    if text is None and cut:  # the cut may have gone through a letter
+    if text is None and cut:  # the cut may have split a character
         text = next(
             (found for end in (1, 2, 3) if (found := text_in(body_type, whole[:-end])) is not None), None
         )
@@ -154,7 +154,8 @@ def headers_of(extension: bytes) -> dict[str, str]:
 
 
 def home_of(message: ReceivedMessage, computer: str) -> str:
-    """Where a message that failed belongs: to the queue that NServiceBus or Rebus noted, or else where it was sent."""
+    """Return the queue to which a failed message belongs: the one that NServiceBus or Rebus noted, else its
+    destination."""
     headers = headers_of(message.extension)
     noted = headers.get("NServiceBus.FailedQ") or headers.get("rbs2-source-queue") or ""
     known = _FAILED_QUEUE.match(noted.strip())
@@ -166,7 +167,7 @@ def home_of(message: ReceivedMessage, computer: str) -> str:
 
 
 def whole(message: ReceivedMessage) -> dict[str, Any]:
-    """Everything there is to say of a message."""
+    """Return everything that is known of a message."""
     record = to_record(message)
     record["lookup_id"] = str(message.lookup_id)
     del record["lookup_id_text"]
@@ -183,7 +184,7 @@ def whole(message: ReceivedMessage) -> dict[str, Any]:
 
 
 def _extension_text(extension: bytes) -> str:
-    """An extension as it can be read: text, else bytes."""
+    """Return an extension in readable form: text, else bytes."""
     try:
         text = extension.decode()
         return text if text.isprintable() or "\n" in text or "<" in text else extension.hex(" ")
@@ -192,7 +193,7 @@ def _extension_text(extension: bytes) -> str:
 
 
 def views(body_type: int, body: bytes) -> dict[str, Any]:
-    """A body in every form that it has: bytes always, and text, JSON, XML or the value of a .NET formatter."""
+    """Return a body in every form that it has: bytes always, and text, JSON, XML or the value of a .NET formatter."""
     cut = body[:_LONGEST_VIEW]
     found: dict[str, Any] = {"hex": _dump(cut[:65_536])}
     text = text_in(body_type, body)
@@ -210,7 +211,7 @@ def views(body_type: int, body: bytes) -> dict[str, Any]:
 
 
 def _add_structured(found: dict[str, Any], text: str) -> None:
-    """JSON and XML, written out with a line for each member. Entities are never followed: a document with a DTD is
+    """Add the forms JSON and XML, with a line for each member. Entities are never expanded: a document with a DTD stays
     text."""
     stripped = text.lstrip("\ufeff \t\r\n")
     if stripped[:1] in ("{", "["):
@@ -237,7 +238,7 @@ def _dump(body: bytes) -> str:
 
 
 def _node(node: Node) -> dict[str, Any]:
-    """A field of a packet by its name in the specification."""
+    """Describe a field of a packet by its name in the specification."""
     shown: dict[str, Any] = {"name": node.name}
     if node.kind in (Kind.LIST, Kind.STRUCTURE, Kind.FLAGS):
         shown["members"] = [_node(child) for child in node.children]

@@ -1,4 +1,4 @@
-"""Messages in bulk: exported and imported, received, and watched as they come."""
+"""Operations on many messages: export and import, receive, and watch as they come."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ async def export_messages(call: Call) -> Any:
     mq, queue = await call.mq(), call.given["queue"]
     given: dict[str, Any] = dict(call.given)
     packets = given.pop("form", "json") == "packets"
-    found = await find(mq, queue, given, USUAL_ROWS)  # what cannot be read is told before anything is sent
+    # a search that cannot be made fails before anything is sent
+    found = await find(mq, queue, given, USUAL_ROWS)
 
     async def parts(found: dict[str, Any]) -> AsyncIterator[bytes]:
         while True:
@@ -60,7 +61,7 @@ async def export_messages(call: Call) -> Any:
 
 
 async def _message(mq: Connection, queue: str, place: int) -> ReceivedMessage | None:
-    """A message, unless somebody took it meanwhile."""
+    """Return a message, unless somebody took it meanwhile."""
     try:
         return await mq.queue(queue).lookup(place)
     except MessageNotFoundError:
@@ -72,7 +73,7 @@ def _line(message: ReceivedMessage) -> bytes:
 
 
 def _from_lines(content: bytes) -> dict[str, Any]:
-    """The body of an import from what an export wrote."""
+    """Make the body of an import from the lines of an export."""
     return {"messages": [json.loads(line) for line in content.splitlines() if line.strip()]}
 
 
@@ -184,7 +185,7 @@ async def tail(call: Call) -> Any:
     given: dict[str, Any] = dict(call.given)
     most, most_s = given.pop("limit", _TAIL_MESSAGES), given.pop("seconds", _TAIL_S)
     seen = call.request.headers.get("last-event-id", "")
-    if seen.isdecimal():  # a browser whose line broke goes on where it was
+    if seen.isdecimal():  # a browser that lost its connection continues where it was
         given["after"] = seen
     else:
         count = int(await total_of(mq, queue))
@@ -212,7 +213,7 @@ async def tail(call: Call) -> Any:
 
 
 def event(kind: str, value: Any, place: str = "") -> bytes:
-    """A server-sent event; with a place, a browser that has to ask again says that it has come so far."""
+    """Write a server-sent event; with a place, a browser that reconnects can tell how far it had come."""
     identifier = f"id: {place}\n" if place else ""
     return f"{identifier}event: {kind}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
 

@@ -33,7 +33,7 @@ class TAAddress:
     address: bytes
 
     def __str__(self) -> str:
-        """IPv4 with dots, IPX as network and node (2.2.4.2), a foreign one as its GUID."""
+        """Write IPv4 with dots, IPX as network and node (2.2.4.2), and a foreign address as its GUID."""
         match self.type:
             case AddressType.IP | AddressType.IP_RAS:
                 return str(IPv4Address(self.address))
@@ -64,7 +64,7 @@ class TAAddress:
 
 
 def decode_addresses(data: bytes) -> list[TAAddress]:
-    """Walk a packed array to its exact end."""
+    """Decode a packed array that must fill ``data`` exactly."""
     addresses = []
     offset = 0
     while offset < len(data):

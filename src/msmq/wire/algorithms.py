@@ -54,4 +54,4 @@ ALLOWED_ALGORITHMS: Mapping[PrivacyLevel, frozenset[EncryptionAlgorithm]] = Mapp
         ),
     }
 )
-"""Which algorithms a body of each privacy level may be encrypted with."""
+"""The algorithms that may encrypt a body at each privacy level."""

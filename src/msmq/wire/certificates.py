@@ -13,7 +13,7 @@ _HEAD = struct.Struct("<16s16sI")
 
 
 def certificate_digest(certificate: bytes) -> bytes:
-    """The MD5 by which a certificate is looked up; it names the certificate and proves nothing about it."""
+    """Return the MD5 by which a certificate is looked up. It identifies the certificate and proves nothing about it."""
     return hashlib.md5(certificate, usedforsecurity=False).digest()
 
 
@@ -27,7 +27,7 @@ class UserSignCert:
 
     @classmethod
     def of(cls, certificate: bytes, identifier: bytes) -> UserSignCert:
-        """A new registration; ``identifier`` is a fresh GUID of whoever registers the certificate."""
+        """Make a new registration; ``identifier`` is a fresh GUID made by the caller who registers the certificate."""
         return cls(certificate_digest(certificate), identifier, certificate)
 
     def encode(self) -> bytes:
@@ -53,7 +53,7 @@ class UserSignCerts:
     certificates: tuple[UserSignCert, ...] = ()
 
     def register(self, certificate: bytes, identifier: bytes) -> UserSignCerts:
-        """The list with one certificate more; an identifier is used for one registration only."""
+        """Return the list with one more certificate. An identifier may be used for one registration only."""
         if any(known.identifier == identifier for known in self.certificates):
             raise EncodeError("the identifier belongs to another registered certificate")
         return UserSignCerts((*self.certificates, UserSignCert.of(certificate, identifier)))
@@ -66,7 +66,7 @@ class UserSignCerts:
         if len(data) < _COUNT.size:
             raise DecodeError("MQUSERSIGNCERTS ends inside its count", 0)
         (count,) = _COUNT.unpack_from(data)
-        # Before the loop, so that a claimed count costs nothing.
+        # Checked before the loop, so that a false count costs nothing.
         if count * _HEAD.size > len(data) - _COUNT.size:
             raise DecodeError("MQUSERSIGNCERTS.CertificateCount is more than the blob can hold", 0)
         certificates = []

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class MessageClass(IntEnum):
-    """Why a message exists: an application's, a trace report, or an acknowledgment and its reason."""
+    """The class of a message: an application's message, a trace report, or an acknowledgment with its reason."""
 
     NORMAL = 0x0000
     REPORT = 0x0001
@@ -32,16 +32,16 @@ class MessageClass(IntEnum):
 
 
 APPLICATION_CLASS_MASK = 0xE1FF
-"""An application's own class may use only these bits."""
+"""The bits that a class of an application's own may use."""
 
 
 def is_application_class(number: int) -> bool:
-    """Whether an application may put ``number`` on a message it sends."""
+    """True if an application may send messages of this class."""
     return 0 <= number <= 0xFFFF and not number & ~APPLICATION_CLASS_MASK
 
 
 def class_name(number: int) -> str | None:
-    """The specification's name, or None for a number it does not assign."""
+    """Return the specification's name, or None for a number that it does not assign."""
     try:
         return "MQMSG_CLASS_" + MessageClass(number).name
     except ValueError:
@@ -76,11 +76,12 @@ _SENDER_REASONS: Final = {
     0x800C: "the sender's computer has another identifier since",
     0xC003: "the message was not received in time, and never left the sender's computer",
 }
-"""Fates on the sender's own computer, which the section does not list."""
+"""Reasons on the sender's own computer, which the section does not list."""
 
 
 def reason(number: int) -> str:
-    """What a class says about a message, in words: the reason of a dead letter, the content of an acknowledgment."""
+    """Say in words what a class tells about a message: the reason of a dead letter, or the content of an
+    acknowledgment."""
     try:
         return _REASONS[MessageClass(number)]
     except (KeyError, ValueError):

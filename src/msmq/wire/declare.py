@@ -1,4 +1,4 @@
-"""How a structure of the specification is declared.
+"""The declaration of the specification's structures.
 
 A class reads like its table in the specification::
 
@@ -8,14 +8,15 @@ A class reads like its table in the specification::
         ...
 
 The decorator joins the codes of the annotated fields into one little-endian ``struct.Struct``, refuses at import a
-declaration whose size is not the one the specification states, makes the class a slotted dataclass and generates
-``decode`` and ``encode`` once. Fields without a wire annotation are the variable tail: they come last and are read
-and written by hand beside the class.
+declaration whose size differs from the one in the specification, makes the class a slotted dataclass and generates its
+``decode`` and ``encode``. Fields without a wire annotation are the variable tail: they come last and are read and
+written by hand beside the class.
 
-Named bits of a field are declared with :class:`Bits`; they read and write the integer that holds them.
+Named bits of a field are declared with :class:`Bits`, which read and write the integer that holds them.
 
-Decoded objects are filled by one tuple assignment instead of a call of ``__init__``, which is what makes this form
-as fast as hand-written ``struct`` code; integers and raw GUIDs stay as they are, rich types are for the edges.
+Decoded objects are filled by one tuple assignment instead of a call of ``__init__``, which makes them as fast as
+hand-written ``struct`` code. Integers and raw GUIDs stay as they are; richer types are made where applications see
+them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ octets512 = Annotated[bytes, Code("512s")]
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """One row of a structure's table: where it lies and what the specification calls it."""
+    """One row of a structure's table: a field's place in the bytes and its name in the specification."""
 
     name: str
     spec_name: str
@@ -65,7 +66,7 @@ class FieldSpec:
 
 
 class Bits:
-    """A named run of bits inside an integer field: ``priority = Bits("flags", 0, 3, "PR")``."""
+    """A named group of bits in an integer field: ``priority = Bits("flags", 0, 3, "PR")``."""
 
     __slots__ = ("field", "low", "mask", "spec_name", "width")
 
@@ -89,7 +90,7 @@ class Bits:
 
 
 class Wire:
-    """Base of every declared structure."""
+    """Base class of every declared structure."""
 
     __slots__ = ()
 
@@ -101,33 +102,34 @@ class Wire:
 
     @classmethod
     def decode(cls, data: bytes, offset: int = 0) -> Self:
-        """Read the fixed part at ``offset``; the tail, if there is one, is left for the caller to fill."""
+        """Decode the fixed part at ``offset``. The variable tail, if there is one, keeps its defaults for the caller to
+        fill."""
         raise NotImplementedError  # replaced by the decorator
 
     def encode(self) -> bytes:
-        """Write the fixed part."""
+        """Encode the fixed part."""
         raise NotImplementedError  # replaced by the decorator
 
     @classmethod
     def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
-        """Read the whole structure, tail and padding included, within ``limit``; give it and where it ends."""
+        """Read the whole structure, with its tail and padding, within ``limit``. Returns it and where it ends."""
         if limit is not None and limit - offset < cls.SIZE:
             raise _truncated(cls, data[:limit], offset)
         return cls.decode(data, offset), offset + cls.SIZE
 
     @classmethod
     def at(cls, name: str, offset: int = 0) -> int:
-        """Where a field lies in a structure that begins at ``offset``."""
+        """Return the offset of a field in a structure that begins at ``offset``."""
         return offset + next(spec.offset for spec in cls.FIELDS if spec.name == name)
 
     @classmethod
     def mask(cls, *names: str) -> int:
-        """The bits of these named runs, where they stand in the integer that holds them."""
+        """Return the mask of named groups of bits within the integer that holds them."""
         declared = dict(cls.BITS)
         return sum(declared[name].mask << declared[name].low for name in names)
 
     def write(self) -> bytes:
-        """The whole structure, tail and padding included."""
+        """Encode the whole structure, with its tail and padding."""
         return self.encode()
 
 
@@ -143,7 +145,7 @@ def _spec_name(name: str) -> str:
 
 
 def _generate(cls: type[Wire], layout: struct.Struct, tail: dict[str, Any]) -> None:
-    """Compile ``decode`` and ``encode`` of one class, as ``dataclasses`` does for ``__init__``."""
+    """Generate ``decode`` and ``encode`` of a class, as ``dataclasses`` does with ``__init__``."""
     targets = ", ".join(f"self.{spec.name}" for spec in cls.FIELDS)
     texts = [spec for spec in cls.FIELDS if spec.code.endswith("s")]
     wrong = " or ".join(f"len(self.{spec.name}) != {spec.size}" for spec in texts) or "False"
@@ -176,7 +178,7 @@ def _generate(cls: type[Wire], layout: struct.Struct, tail: dict[str, Any]) -> N
 
 
 def _fill(target: str, tail: dict[str, Any], prefix: str) -> str:
-    """Give the tail its declared defaults: a decoded object never lacks an attribute."""
+    """Write the source that gives the tail its defaults, so that a decoded object lacks no attribute."""
     return "".join(f"    {target}.{name} = {prefix}_{name}\n" for name in tail)
 
 
@@ -196,9 +198,9 @@ B = TypeVar("B", bound=Wire)
 
 
 def together(first: type[A], second: type[B]) -> Callable[[bytes], tuple[A, B]]:
-    """A decoder of two structures that always stand one behind the other, at the price of one.
+    """Make a decoder of two structures that always follow each other, at the cost of one.
 
-    It reads at offset 0; the second one's tail is left at its defaults, as ``decode`` leaves it.
+    It reads at offset 0; the second one's tail keeps its defaults, as with ``decode``.
     """
     layout = struct.Struct("<" + "".join(spec.code for spec in first.FIELDS + second.FIELDS))
     targets = ", ".join(
@@ -223,7 +225,7 @@ def together(first: type[A], second: type[B]) -> Callable[[bytes], tuple[A, B]]:
 
 
 def text_of(data: bytes) -> str:
-    """UTF-16 text as it lies on the wire. Lone surrogates survive, so nothing is lost and nothing raises.
+    """Decode the UTF-16 text of the wire. Lone surrogates survive, so nothing is lost and nothing raises.
 
     The codec's own function is called because ``bytes.decode`` looks it up anew each time, at several times its cost.
     """
@@ -231,17 +233,17 @@ def text_of(data: bytes) -> str:
 
 
 def bytes_of(text: str) -> bytes:
-    """The inverse of :func:`text_of`, without a terminator."""
+    """Encode text as UTF-16 without a terminator: the inverse of :func:`text_of`."""
     return utf_16_le_encode(text, "surrogatepass")[0]
 
 
 def rounded_up(size: int) -> int:
-    """The next multiple of four: where the field after a padded one begins."""
+    """Round up to a multiple of four: where the field after a padded one begins."""
     return (size + 3) & ~3
 
 
 def padded(data: bytes) -> bytes:
-    """``data`` with zero bytes up to a multiple of four, so that our padding never leaks memory."""
+    """Pad ``data`` with zero bytes to a multiple of four."""
     return data + bytes(-len(data) % 4)
 
 
@@ -252,7 +254,7 @@ def _truncated(cls: type[Wire], data: bytes, offset: int) -> DecodeError:
 
 
 def _unwritable(value: Wire) -> EncodeError:
-    """Say which field it was; only called once something is known to be wrong."""
+    """Make the error that names the wrong field; only called when there is one."""
     for spec in value.FIELDS:
         content = getattr(value, spec.name)
         if spec.code.endswith("s"):
@@ -276,7 +278,7 @@ def _range(code: str) -> tuple[int, int]:
 def wire(section: str, *, size: int, names: Mapping[str, str] | None = None) -> Callable[[type[T]], type[T]]:
     """Declare a structure of ``section`` whose fixed part is ``size`` bytes.
 
-    ``names`` gives the specification's spelling where it is not the plain camel case of the field name.
+    ``names`` gives the specification's spelling of fields for which it is not the plain camel case.
     """
     spelled = dict(names or {})
 

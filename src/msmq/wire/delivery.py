@@ -1,7 +1,7 @@
 """What a packet says about its own fate: which acknowledgments its sender asked for.
 
-These are decisions on bytes; the queue manager and the transfer protocol take them at the moments that
-specification MS-MQQB gives and act on the answer.
+These are decisions on bytes alone; the queue manager and the transfer protocol ask for them at the moments that MS-MQQB
+gives, and act on the answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ INSECURE_NACKS: Final = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
-"""Refusals that tell a stranger about this host; they are sent only where the operator allows it."""
+"""Refusals that tell a stranger something about this host; they are sent only if the operator allows it."""
 
 _INTERNAL_QUEUES: Final = (
     "\\private$\\admin_queue$",
@@ -45,9 +45,9 @@ _INTERNAL_QUEUES: Final = (
 
 MOST_TOLD: Final = 16
 _MOST_TOLD_BYTES: Final = 2 * MAX_PACKET_SIZE
-"""So many administration queues of a list are told what became of a message, and with so many bytes together. A list
-may have thousands of them, and a negative acknowledgment brings the body back to each: without a limit one packet of a
-stranger is gigabytes here."""
+"""The most administration queues of a list that are told what became of a message, and the most bytes they get
+together. A list may have thousands of queues, and a negative acknowledgment returns the body to each: without a
+limit one packet from a stranger would make gigabytes here."""
 
 _PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
 _NEGATIVE: Final = _NA | _NR
@@ -59,21 +59,21 @@ _MESSAGE_ID: Final = slice(USER["message_id"], USER["message_id"] + 4)
 
 
 class Acknowledgment(NamedTuple):
-    """An administration acknowledgment to be sent: everything the original packet decides about it.
+    """An administration acknowledgment to be sent, as far as the original packet decides about it.
 
-    Names are format names as text: a packet may carry a direct name that no parser of ours accepts.
+    Queues are format names as text: a packet may carry a direct name that our parser rejects.
     """
 
     message_class: int
     destinations: tuple[str, ...]
-    """The administration queue, or those that are told when a multiple-element name lists several; none if the packet
+    """The administration queue, or those that are told if a multiple-element name lists several; empty if the packet
     does not say on which host it is."""
     response: str | None
     correlation_id: bytes
     recoverable: bool
     body: bytes
     untold: int = 0
-    """Administration queues of a list that is too long, which are not told."""
+    """The number of administration queues that are not told, because the list is too long."""
 
 
 @lru_cache(maxsize=256)
@@ -94,11 +94,11 @@ def wants(message: UserMessage, fate: int) -> bool:
 def acknowledgment(
     message: UserMessage, fate: int, *, send_insecure_nacks: bool = False
 ) -> Acknowledgment | None:
-    """What to send to the administration queue when ``fate`` befalls a message, or None when nothing is due.
+    """Make the acknowledgment for a message that meets ``fate``; None if the sender is owed none.
 
-    Acknowledgments answer a packet that asked for them and names an admin queue (MS-MQQB 3.1.7.15); they are never
-    answered themselves, and neither is a message to a queue that is none of an application's. A negative one brings
-    the body back unless it travelled encrypted, or was to.
+    An acknowledgment answers a packet that asks for it and names an admin queue (MS-MQQB 3.1.7.15). Acknowledgments are
+    never acknowledged themselves, nor are messages to the internal queues of queue managers. A negative one returns the
+    body, unless that travelled encrypted or should have.
     """
     data = message.data
     (flags,) = user_flags(data)
@@ -133,23 +133,25 @@ def acknowledgment(
 
 
 def largest_answers(packet_size: int) -> int:
-    """The most bytes of names and bodies that all acknowledgments of a message to a list of queues have together."""
+    """Return the most bytes that the names and bodies in all acknowledgments of a message to a list of queues may
+    take.
+    """
     return min(MOST_TOLD * packet_size, _MOST_TOLD_BYTES)
 
 
 class _Names(NamedTuple):
-    """What a UserHeader says of the queues of a message, as format names."""
+    """The queues that a UserHeader names, as format names."""
 
     destination: str | None
     internal: bool
-    """Whether the destination is a queue that queue managers keep for themselves."""
+    """True if the destination is an internal queue of a queue manager."""
     admin: tuple[str, ...]
 
 
 @lru_cache(maxsize=1024)
 def _names(hosts: bytes, references: bytes) -> _Names:
-    """The names in a UserHeader with these GUIDs, and with these flags and all that follows them: nearly all messages
-    of a sender have the same."""
+    """Read the names of a UserHeader with these GUIDs, flags and the bytes that follow the flags. They are cached,
+    because nearly all messages of a sender have the same."""
     times_and_number = bytes(USER["flags"] - USER["time_to_be_received_s"])
     user, _ = UserHeader.read(hosts + times_and_number + references)
     destination = format_name(user, user.destination_reference, user.destination_queue)
@@ -159,7 +161,7 @@ def _names(hosts: bytes, references: bytes) -> _Names:
 
 
 def element_name(element: MQFElement) -> str:
-    """The format name of one element of a multi-queue list."""
+    """Return the format name of one element of a multi-queue list."""
     if isinstance(element, str):
         return f"DIRECT={element}"
     if isinstance(element, bytes):
@@ -170,7 +172,7 @@ def element_name(element: MQFElement) -> str:
 
 
 def format_name(user: UserHeader, reference: int, name: QueueName) -> str | None:
-    """The format name a UserHeader means by one of its references, or None when it names no queue."""
+    """Return the format name that a UserHeader means by one of its references; None if it names no queue."""
     if reference == QueueReference.SAME_AS_ADMIN:
         return format_name(user, user.admin_reference, user.admin_queue)
     if isinstance(name, str):
@@ -179,6 +181,6 @@ def format_name(user: UserHeader, reference: int, name: QueueName) -> str | None
         return f"PUBLIC={guid_text(name)}"
     host = user.host_of(reference, name)
     if host is None or name is None:
-        return None  # a number on a host that the packet does not tell
+        return None  # the packet does not say on which host the number is
     number = name if isinstance(name, int) else name.private_queue_identifier
     return f"PRIVATE={guid_text(host)}\\{number:08X}"

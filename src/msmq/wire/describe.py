@@ -1,9 +1,9 @@
-"""A packet as a tree a person can read: every field by its specification name, with value, meaning, place.
+"""Describe a packet as a tree for people: every field by its specification name, with value, meaning and place.
 
-:func:`describe` reads a packet of a session, :func:`describe_ping` a datagram. The tree is built from the
-structures' own declarations (``Wire.FIELDS`` and ``Wire.BITS``); only variable tails are placed by hand. Its
-leaves cover every byte of the packet once, padding included: nothing that was sent goes unseen. What is read
-a second time (the text of a body, the acknowledgment inside one) is marked ``derived``.
+:func:`describe` reads a packet of a session, :func:`describe_ping` a datagram. The tree is built from the structures'
+own declarations (``Wire.FIELDS`` and ``Wire.BITS``); only variable tails are placed by hand. Its leaves cover every
+byte of the packet once, including padding. Bytes that are shown a second time (the text of a body, an acknowledgment in
+a body) are marked ``derived``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 
 
 class Kind(Enum):
-    """What a node is: nodes by name or in a row, an integer with named bits, one run of those, or a value."""
+    """The kind of a node: named nodes, a list of nodes, an integer with named bits, one group of those bits, or a
+    value."""
 
     STRUCTURE = "structure"
     LIST = "list"
@@ -81,7 +82,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One row of a description. ``offset`` and ``size`` count bytes of the packet; of BITS, bits of a field.
+    """One row of a description. ``offset`` and ``size`` count bytes of the packet; for BITS, bits of the field.
 
     ``value`` is an integer, a text (names, GUIDs, SIDs) or raw bytes; structures and lists have ``children``.
     """
@@ -103,7 +104,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A packet by its name in the specification, its headers in wire order, and the packet itself."""
+    """A packet: its name in the specification, its headers in wire order, and the decoded packet itself."""
 
     packet: str
     size: int
@@ -121,13 +122,13 @@ _FILLS: Final = "fills up to a multiple of four"
 
 
 def describe_ping(datagram: bytes) -> Description:
-    """Describe a datagram of the ping port; what is no Ping is a DecodeError."""
+    """Describe a datagram of the ping port; raises DecodeError if it is no Ping."""
     ping = Ping.parse(datagram)
     return Description("Ping", len(datagram), (_structure("Ping", ping, 0),), ping)
 
 
 def describe(data: bytes) -> Description:
-    """Describe one whole packet of a session; a malformed one is a DecodeError.
+    """Describe one whole packet of a session; raises DecodeError if it is malformed.
 
     A message marked as sent over HTTP is described too, although a session may not carry one.
     """
@@ -186,7 +187,9 @@ def _describe_message(message: UserMessage) -> Description:
 
 
 def _late_headers(message: UserMessage, cursor: int) -> list[Node]:
-    """What may follow the DebugHeader: the two of HTTP, Soap, the queue lists and the SessionHeader."""
+    """Describe what may follow the DebugHeader: the two headers of HTTP, Soap, the queue lists and the
+    SessionHeader.
+    """
     data, limit = message.data, message.base.packet_size
     headers = []
     if message.envelope is not None:
@@ -212,7 +215,7 @@ def _late_headers(message: UserMessage, cursor: int) -> list[Node]:
     return headers
 
 
-# The generic part: a declared structure to its nodes.
+# The general part: a declared structure becomes nodes.
 
 
 def _structure(
@@ -236,7 +239,7 @@ def _structure(
 
 @cache
 def _runs(structure: type[Wire], field_name: str) -> tuple[Bits, ...]:
-    """The runs of bits of one field from the lowest on, unused ones included."""
+    """Return the groups of bits of one field from the lowest on, including unused ones."""
     declared = (*(bits for _, bits in structure.BITS), *UNUSED_BITS.get(structure, ()))
     return tuple(sorted((bits for bits in declared if bits.field == field_name), key=lambda bits: bits.low))
 
@@ -265,7 +268,7 @@ def _bytes(structure: type[Wire], name: str, value: bytes, offset: int) -> Node:
 
 
 def _padding(data: bytes, before: list[Node], end: int, name: str = "Padding") -> list[Node]:
-    """The bytes between the last node and ``end``, if there are any."""
+    """Return a node for the bytes between the last node and ``end``, if there are any."""
     start = before[-1].end
     if start == end:
         return []
@@ -282,7 +285,7 @@ def _sequence_id(name: str, number: int, offset: int, meaning: str) -> Node:
 
 
 def _guids(named: tuple[tuple[str, bytes | None], ...], offset: int, structure: type[Wire]) -> list[Node]:
-    """Optional GUIDs at the end of a header."""
+    """Describe the optional GUIDs at the end of a header."""
     nodes = []
     for name, value in named:
         if value is not None:
@@ -292,7 +295,7 @@ def _guids(named: tuple[tuple[str, bytes | None], ...], offset: int, structure: 
     return nodes
 
 
-# The variable tails, one structure each.
+# The variable tails of the structures.
 
 
 def _user_header(data: bytes, user: UserHeader, end: int) -> Node:
@@ -312,7 +315,7 @@ def _user_header(data: bytes, user: UserHeader, end: int) -> Node:
 
 
 def _queue_name(data: bytes, queue: QueueName, cursor: int) -> list[Node]:
-    """The form a UserHeader gives a name, padding included; a direct name is aligned as its header is."""
+    """Describe a queue name as a UserHeader holds it, with padding; a direct name is aligned like its header."""
     if isinstance(queue, str):
         count = int.from_bytes(data[cursor : cursor + 2], "little")
         nodes = [
@@ -335,7 +338,7 @@ def _private_name(name: PrivateQueueFormatName, cursor: int) -> list[Node]:
 
 
 def sid_text(sid: bytes) -> str:
-    """A SID of checked size as ``S-1-5-21-...`` (MS-DTYP 2.4.2.1)."""
+    """Write a SID whose size was checked as ``S-1-5-21-...`` (MS-DTYP 2.4.2.1)."""
     authority = int.from_bytes(sid[2:8], "big")
     head = str(authority) if authority < 1 << 32 else f"0x{authority:012X}"
     return "-".join(["S-1", head, *map(str, struct.unpack(f"<{sid[1]}I", sid[8:]))])
@@ -397,7 +400,7 @@ def _properties_header(message: UserMessage) -> Node:
 
 
 def _body(message: UserMessage) -> list[Node]:
-    """The body, and once more as text where it is text."""
+    """Describe the body, and once more as text if it is text."""
     body, offset = message.body, message.body_offset
     if is_encrypted(message):
         return [Node(Kind.VALUE, "MessageBody", offset, len(body), body, "encrypted")]
@@ -417,7 +420,8 @@ def is_encrypted(message: UserMessage) -> bool:
 
 
 def _correlation(message: UserMessage, node: Node) -> Node:
-    """In an acknowledgment it names the message that is answered; elsewhere it is the application's own."""
+    """Explain a correlation identifier: in an acknowledgment it names the message that is answered; elsewhere it is the
+    application's own."""
     raw = node.value
     if not isinstance(raw, bytes) or not any(raw):
         meaning = "none"
@@ -430,7 +434,9 @@ def _correlation(message: UserMessage, node: Node) -> Node:
 
 
 def _text_section(data: bytes, offset: int, end: int, names: tuple[str, str, str, str]) -> list[Node]:
-    """Id, reserved word, length in characters and terminated text, as Soap and SRMP headers have them."""
+    """Describe identifier, reserved word, length in characters and terminated text, as Soap and SRMP headers have
+    them.
+    """
     identifier, reserved, length = struct.unpack_from("<HHI", data, offset)
     text = data[offset + 8 : offset + 8 + 2 * length].decode("utf-16-le", "surrogatepass").removesuffix("\0")
     nodes = [
@@ -479,7 +485,9 @@ def _format_name_list(data: bytes, header: MQFAddressHeader, offset: int) -> Nod
 
 
 def _element(data: bytes, element: MQFElement, offset: int) -> Node:
-    """MQFFormatNameElement (2.2.18.1.4): direct names follow their type at once, the others after padding."""
+    """Describe an MQFFormatNameElement (2.2.18.1.4): a direct name follows its type at once, other names after
+    padding.
+    """
     start = rounded_up(offset + 2)
     if isinstance(element, str):
         start = offset + 2
@@ -503,7 +511,7 @@ def _element(data: bytes, element: MQFElement, offset: int) -> Node:
 
 
 def _session_header(session: SessionHeader, offset: int) -> Node:
-    """The bit map is spelled out as the sequence numbers it confirms."""
+    """Describe a SessionHeader; its bit map is spelled out as the sequence numbers that it confirms."""
     header = _structure("SessionHeader", session, offset)
     numbers = session.acknowledged_recoverables
     if not numbers:
@@ -513,7 +521,8 @@ def _session_header(session: SessionHeader, offset: int) -> Node:
 
 
 def _establish_header(header: EstablishConnectionHeader) -> Node:
-    """OperatingSystem with its two bytes swapped is understood; its bits are shown as they are understood."""
+    """Describe an EstablishConnectionHeader. If the two bytes of OperatingSystem are swapped, its bits are shown in the
+    right order."""
     if not header.swapped:
         return _structure("EstablishConnectionHeader", header, _INTERNAL_SIZE)
     straight = copy(header)

@@ -1,6 +1,7 @@
-"""One sentence on what a packet does in its session, for people who read a decoded one.
+"""Explain in one sentence what a packet does in its session, for people who read it decoded.
 
-The same packet opens and answers: its reader knows which by the direction it came from, and gives ``role``.
+Requests and responses have the same form: the caller knows from the direction which one a packet is, and gives its
+``role``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from msmq.wire.packets import (
 
 
 class Role(Enum):
-    """Whether a packet asks, answers, or cannot be told."""
+    """Whether a packet is a request, a response, or cannot be told."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -50,11 +51,11 @@ FATES: Final = {
     MessageClass.NACK_RECEIVE_TIMEOUT: "was not read in time",
     MessageClass.NACK_RECEIVE_REJECTED: "was rejected by its receiver",
 }
-"""What became of the message that an acknowledgment of this class answers."""
+"""What happened to the message that an acknowledgment of this class answers."""
 
 
 def explain(description: Description, role: Role = Role.UNKNOWN) -> str:
-    """What this packet does, as one sentence."""
+    """Say in one sentence what a packet does."""
     packet = description.decoded
     if isinstance(packet, Ping):
         return _ping(packet, role)

@@ -1,9 +1,9 @@
-"""Packets out of a byte stream (TCP 1801).
+"""Cut a byte stream (TCP 1801) into packets.
 
-A stream reader takes chunks as they come and gives whole packets, each as its own ``bytes``. It looks at a packet's
-first twenty bytes as soon as they are there and refuses what can never become a packet, so that a stranger cannot make
-it wait for, or buffer, more than one packet of the largest legal size. The first refusal is final: the stream has lost
-its place, and every later ``feed`` raises the same error again.
+A stream reader takes chunks as they come and returns whole packets, each as its own ``bytes``. It checks a packet's
+first twenty bytes as soon as they are there and refuses what can never become a packet, so a stranger cannot make it
+buffer more than one packet of the largest legal size. The first refusal is final: the stream is out of step, and every
+later ``feed`` raises the same error again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from msmq.wire.packets import (
 
 _read_base: Final = reader((BaseHeader, {"version_number", "flags", "signature", "packet_size"}))
 _HEAD: Final = BaseHeader.SIZE + InternalHeader.SIZE
-"""BaseHeader and, in an internal packet, the InternalHeader that gives its kind."""
+"""Size of the BaseHeader and the InternalHeader, which gives the kind of an internal packet."""
 _BASE_FLAGS: Final = BASE["flags"]
 _PACKET_SIZE: Final = BASE["packet_size"]
 _KIND: Final = offsets(InternalHeader, BaseHeader.SIZE)["flags"]
 _KINDS: Final = dict(InternalHeader.BITS)["packet_type"].mask
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
 _LARGE_PIECE: Final = 4_096
-"""From which size on a piece of a packet is kept as it came."""
+"""A piece of a packet that is at least this large is kept as it came."""
 
 _INTERNAL_SIZES: Final[dict[int, tuple[int, ...]]] = {
     PacketType.SESSION_ACK: SESSION_ACK_SIZES,
@@ -46,7 +46,7 @@ Packet = UserMessage | SessionAck | EstablishConnection | ConnectionParameters
 
 
 def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
-    """How many bytes the packet that begins at ``offset`` takes on the wire; its first twenty tell."""
+    """Return how many bytes the packet that begins at ``offset`` takes on the wire, as its first twenty bytes tell."""
     if len(data) - offset < BaseHeader.SIZE:
         raise DecodeError("the packet ends inside its BaseHeader", len(data))
     version, flags, signature, size = _read_base(data, offset)
@@ -70,10 +70,9 @@ def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
 
 
 def decode_packet(data: bytes) -> Packet:
-    """Read one whole packet of a session with every check a receiver owes it.
+    """Decode one whole packet of a session with all the checks that a receiver must make.
 
-    A message that claims to have come over HTTP (UserHeader.Flags.AH) is refused: the binary protocol never
-    carries one.
+    A message that claims to have come over HTTP (UserHeader.Flags.AH) is refused: the binary protocol carries none.
     """
     if len(data) < _HEAD:
         raise DecodeError(f"no packet is {len(data)} bytes long")
@@ -93,14 +92,14 @@ def decode_packet(data: bytes) -> Packet:
 
 
 class StreamReader:
-    """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read. The pieces of
-    a large packet are put together once, when all of them are there."""
+    """Cuts a growing stream into packets for :func:`decode_packet` or :meth:`UserMessage.route`. The pieces of a large
+    packet are joined once, when all of them are there."""
 
     __slots__ = ("_error", "_pieces", "_wanted", "buffered", "finished")
 
     def __init__(self) -> None:
         self.finished = 0
-        """How many packets were complete."""
+        """The number of complete packets so far."""
         self.buffered = 0
         """Bytes that wait for the rest of their packet."""
         self._pieces: list[bytes | bytearray] = []
@@ -109,7 +108,7 @@ class StreamReader:
 
     @property
     def missing(self) -> int:
-        """How many bytes the next packet still lacks, as far as is known."""
+        """The number of bytes that the next packet still lacks, as far as is known."""
         return max(self._wanted - self.buffered, 0)
 
     @property
@@ -117,9 +116,9 @@ class StreamReader:
         return self._error is not None
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take the next bytes of the stream and give the packets they complete.
+        """Take the next bytes of the stream. Returns the packets that they complete.
 
-        Packets that are whole before a refused one are given first; the refusal comes with the next call.
+        Packets before a refused one are returned first; the error is raised by the next call.
         """
         if self._error is not None:
             raise self._error
@@ -129,7 +128,7 @@ class StreamReader:
             if self.buffered + len(chunk) < self._wanted:
                 self._keep(chunk)
                 return found
-            if self._wanted == _HEAD:  # only now can be told how long the packet is
+            if self._wanted == _HEAD:  # only now the packet's length can be read
                 chunk = b"".join((*self._pieces, chunk))
             else:
                 start = self._wanted - self.buffered
@@ -143,8 +142,8 @@ class StreamReader:
         return found
 
     def _keep(self, piece: bytes) -> None:
-        """Wait for the rest of a packet. Small pieces are put together at once, so that a packet that comes byte by
-        byte takes no more memory than any other."""
+        """Keep a piece until the rest of its packet comes. Small pieces are joined at once, so that a packet that comes
+        byte by byte takes no more memory than any other."""
         self.buffered += len(piece)
         if len(piece) >= _LARGE_PIECE:
             self._pieces.append(piece)
@@ -154,7 +153,7 @@ class StreamReader:
             self._pieces.append(bytearray(piece))
 
     def _cut(self, data: bytes, start: int, found: list[bytes]) -> int:
-        """Cut packets out of some bytes; gives where the first one begins that is not whole."""
+        """Cut packets out of ``data``. Returns where the first incomplete packet begins."""
         available = len(data)
         try:
             while available - start >= _HEAD:
@@ -170,5 +169,5 @@ class StreamReader:
             self._error = error
             if not found:
                 raise
-            return available  # what follows the refused packet is worth nothing
+            return available  # the bytes after the refused packet are useless
         return start

@@ -1,7 +1,7 @@
-"""GUIDs: sixteen raw bytes inside, text at the edges (MS-MQMQ 2.1.3 Guid, MS-DTYP 2.3.4).
+"""GUIDs: sixteen raw bytes inside the program, text where people see them (MS-MQMQ 2.1.3 Guid, MS-DTYP 2.3.4).
 
-The bytes stand in MS-DTYP order, the same as ``uuid.UUID.bytes_le``: the first three groups of the text are
-little-endian numbers, the last two are plain bytes.
+The bytes are in MS-DTYP order, the same as ``uuid.UUID.bytes_le``: the first three groups of the text are little-endian
+numbers, the last two are plain bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _GUID = re.compile(GUID_PATTERN)
 
 
 def guid_from_text(text: str) -> bytes:
-    """The sixteen bytes of ``557358D1-9150-9595-4997-B6E611EA26C6``; either case, no braces."""
+    """Parse a GUID such as ``557358D1-9150-9595-4997-B6E611EA26C6``, in either case and without braces."""
     if not _GUID.fullmatch(text):
         raise EncodeError("a GUID is 8-4-4-4-12 hexadecimal digits joined by hyphens, without braces")
     return _swap(bytes.fromhex(text.replace("-", "")))
 
 
 def guid_text(guid: bytes) -> str:
-    """The 36-character text of sixteen bytes, in upper case as the ABNF prints it."""
+    """Write sixteen bytes as 36 characters, in upper case as the ABNF does."""
     if len(guid) != 16:
         raise EncodeError(f"a GUID is 16 bytes long, not {len(guid)}")
     digits = _swap(guid).hex().upper()
@@ -34,5 +34,5 @@ def guid_text(guid: bytes) -> str:
 
 
 def _swap(guid: bytes) -> bytes:
-    """Between text order and MS-DTYP order; the swap is its own inverse."""
+    """Convert between text order and MS-DTYP order; the conversion is its own inverse."""
     return guid[3::-1] + guid[5:3:-1] + guid[7:5:-1] + guid[8:]

@@ -1,6 +1,6 @@
 """The headers common to all packets (MS-MQMQ 2.2.19): BaseHeader, UserHeader, MessagePropertiesHeader.
 
-Queue names inside a UserHeader are plain values, chosen by the three-bit reference in its flags: a direct name is
+Queue names in a UserHeader are plain values, whose type the three-bit reference in its flags decides: a direct name is
 its text, a public queue its GUID, a private queue on a known host its number, a private queue elsewhere a
 :class:`PrivateQueueFormatName`. :meth:`UserHeader.host_of` says which host a number belongs to.
 """
@@ -30,7 +30,7 @@ BASE_TR: Final = 0x0100
 
 @wire("MS-MQMQ 2.2.19.1", size=16)
 class BaseHeader(Wire):
-    """First header of every packet but Ping. ``packet_size`` leaves out a trailing SessionHeader."""
+    """The first header of every packet but Ping. ``packet_size`` does not count a trailing SessionHeader."""
 
     version_number: u8 = VERSION
     reserved: u8 = 0
@@ -46,7 +46,7 @@ class BaseHeader(Wire):
     traced = Bits("flags", 8, 1, "TR")
 
     def check(self) -> None:
-        """Refuse what no packet may say, before anything is buffered or sliced on its word."""
+        """Refuse values that no packet may have, before anything is buffered or sliced because of them."""
         if self.version_number != VERSION:
             raise DecodeError(f"VersionNumber is {self.version_number:#04x}, not 0x10", 0)
         if self.signature != SIGNATURE:
@@ -56,7 +56,7 @@ class BaseHeader(Wire):
 
 
 class QueueReference(IntEnum):
-    """How a UserHeader names a queue: Flags.DQ, Flags.AQ and Flags.RQ draw on this list."""
+    """How a UserHeader names a queue: the values of Flags.DQ, Flags.AQ and Flags.RQ."""
 
     NONE = 0
     SAME_AS_ADMIN = 1
@@ -74,11 +74,11 @@ RESPONSE_REFERENCES: Final = frozenset(range(8))
 
 
 NAME_SIZES: Final = (0, 0, 4, 4, 4, 16, 20)
-"""Bytes of a name by its reference; a direct name tells its own."""
+"""The bytes that a name takes, by its reference; a direct name has its own length."""
 
 
 class PrivateQueueFormatName(NamedTuple):
-    """A private queue of a host the packet has not named otherwise (MS-MQMQ 2.2.18.1.7.2)."""
+    """A private queue on a host that the packet does not name elsewhere (MS-MQMQ 2.2.18.1.7.2)."""
 
     source_queue_manager: bytes
     private_queue_identifier: int
@@ -88,11 +88,11 @@ QueueName = str | bytes | int | PrivateQueueFormatName | None
 
 
 _direct_text: Final = lru_cache(maxsize=1024)(text_of)
-"""Hosts send to a few queues again and again."""
+"""Cached, because hosts send to a few queues again and again."""
 
 
 def _read_direct(data: bytes, cursor: int, start: int, limit: int) -> tuple[str, int]:
-    """DirectQueueFormatName (2.2.18.1.5.2): padded to four bytes counted from the start of its header."""
+    """Read a DirectQueueFormatName (2.2.18.1.5.2), padded to four bytes counted from the start of its header."""
     if limit - cursor < 2:
         raise DecodeError("a direct queue name ends before its Count", cursor)
     count = data[cursor] | data[cursor + 1] << 8
@@ -122,7 +122,7 @@ def _read_queue(reference: int, data: bytes, cursor: int, start: int, limit: int
 
 
 def _write_queue(reference: int, name: QueueName, start: int) -> bytes:
-    """The bytes of one name that begins ``start`` bytes into its header, padding included."""
+    """Write a name that begins ``start`` bytes into its header, with its padding."""
     if reference == 7 and isinstance(name, str):
         text = bytes_of(name) + b"\0\0"
         if len(text) > 0xFFFF or "\0" in name:
@@ -140,7 +140,7 @@ def _write_queue(reference: int, name: QueueName, start: int) -> bytes:
 
 
 def number_bytes(identifier: int) -> bytes:
-    """A private queue number (PrivateQueueFormatNameId, 2.2.18.1.5.1)."""
+    """Write a private queue number (PrivateQueueFormatNameId, 2.2.18.1.5.1)."""
     try:
         return identifier.to_bytes(4, "little")
     except OverflowError:
@@ -148,7 +148,7 @@ def number_bytes(identifier: int) -> bytes:
 
 
 def reference_for(name: QueueName, number: QueueReference) -> QueueReference:
-    """The reference that carries ``name``; ``number`` is the one meant for a bare private queue number."""
+    """Return the reference for ``name``; ``number`` is the one to use for a bare private queue number."""
     if name is None:
         return QueueReference.NONE
     if isinstance(name, str):
@@ -168,7 +168,7 @@ USER_MQ: Final = 1 << 23
 USER_AH: Final = 1 << 25
 USER_HH: Final = 1 << 28
 USER_RECOVERABLE: Final = 1 << 5
-"""Flags.DM, of which this is the only other value than zero."""
+"""Flags.DM with its only value other than zero."""
 USER_JN: Final = 1 << 8
 USER_JP: Final = 1 << 9
 _DM_UNDEFINED: Final = 1 << 6
@@ -178,7 +178,7 @@ _HAS_ADMIN_OR_RESPONSE: Final = 0x7E000
 
 @wire("MS-MQMQ 2.2.19.2", size=48, names={"message_id": "MessageID"})
 class UserHeader(Wire):
-    """Who sends, to which queue, and how it is to travel."""
+    """The sender of a message, its destination, and how it is to be delivered."""
 
     source_queue_manager: guid = NULL_GUID
     queue_manager_address: guid = NULL_GUID
@@ -212,7 +212,7 @@ class UserHeader(Wire):
         return header, header.read_queues(data, offset, len(data) if limit is None else limit)
 
     def read_queues(self, data: bytes, offset: int, limit: int) -> int:
-        """Read the variable part of the header that begins at ``offset``; give where it ends."""
+        """Read the variable part of the header that begins at ``offset``. Returns where it ends."""
         cursor = offset + self.SIZE
         flags = self.flags
         if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | USER_RECOVERABLE) == USER_TH:
@@ -273,10 +273,10 @@ class UserHeader(Wire):
             raise EncodeError("QueueManagerAddress is the destination's host, and null for a direct name")
 
     def host_of(self, reference: int, name: QueueName) -> bytes | None:
-        """The GUID of the queue manager that hosts a private queue named so, None when the name does not say.
+        """Return the GUID of the queue manager that hosts a private queue; None if the name does not tell.
 
-        Numbers on the admin queue's host (RQ 4) follow the admin queue. A direct name does not say its host's GUID, and
-        remote read has something else in its place.
+        For a number on the admin queue's host (RQ 4), the admin queue decides. A direct name does not tell its host's
+        GUID, and remote read has something else in its place.
         """
         if reference == QueueReference.PRIVATE_ON_SOURCE:
             return self.source_queue_manager
@@ -291,7 +291,7 @@ class UserHeader(Wire):
 
     @property
     def answers_to(self) -> QueueName:
-        """The response queue, with "same as the admin queue" (RQ 1) followed."""
+        """The response queue; the reference "same as the admin queue" (RQ 1) is resolved."""
         if self.response_reference == QueueReference.SAME_AS_ADMIN:
             return self.admin_queue
         return self.response_queue
@@ -310,10 +310,10 @@ MAX_LABEL_LENGTH: Final = 0xFA
 
 @wire("MS-MQMQ 2.2.19.3", size=56, names={"correlation_id": "CorrelationID"})
 class MessagePropertiesHeader(Wire):
-    """What the application said of its message.
+    """The properties that the application gave its message.
 
-    Label, extension and body follow these 56 bytes; :class:`msmq.wire.message.UserMessage` gives them on demand, so
-    that a four-megabyte body is never copied to learn its size.
+    Label, extension and body follow these 56 bytes; :class:`msmq.wire.message.UserMessage` cuts them out on demand, so
+    that a four-megabyte body is not copied just to learn its size.
     """
 
     flags: u8 = 0
@@ -335,7 +335,7 @@ class MessagePropertiesHeader(Wire):
     negative_receive_ack = Bits("flags", 3, 1, "NR")
 
     def end(self, data: bytes, offset: int, limit: int) -> int:
-        """Where the header that begins at ``offset`` ends, with everything it announces checked to fit."""
+        """Return where the header that begins at ``offset`` ends, after checking that everything it announces fits."""
         label_length = self.label_length
         label_end = offset + self.SIZE + 2 * label_length
         end = label_end + self.extension_size + self.allocation_body_size + 3 & ~3

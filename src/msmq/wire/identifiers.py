@@ -9,7 +9,7 @@ from msmq.wire.declare import Wire, guid, i64, u32, wire
 
 @wire("MS-MQMQ 2.2.18.1.3", size=20)
 class MessageIdentifier(Wire):
-    """A message, by the queue manager that sent it and its number there."""
+    """The identifier of a message: the queue manager that sent it and its number there."""
 
     queue_manager_guid: guid
     ordinal: u32
@@ -27,8 +27,8 @@ class SequenceInfo(Wire):
 class TxSequenceID(NamedTuple):
     """A sequence of transactional messages (MS-MQMQ 2.2.18.1.2).
 
-    Headers hold it as the unsigned 64-bit number it is compared as: the time stamp is the high half, the ordinal
-    the low one. The tuple's order is the same, so tuples compare like the numbers.
+    Headers hold it as an unsigned 64-bit number, by which sequences are compared: the time stamp is the high half, the
+    ordinal the low one. The tuple's order is the same, so tuples compare like the numbers.
     """
 
     time_stamp: int

@@ -1,7 +1,8 @@
-"""Messages as they come over a session, in columns.
+"""Messages that arrive over a session, in columns.
 
-One read of a connection brings many messages. Each is checked to its exact end once, and what a receiver asks of every
-message is taken out of it on the way: these are the columns. Whoever wants to know more of a message finds it decoded.
+One read of a connection brings many messages. Each is checked once, to its exact end, and the values that a receiver
+needs of every message are collected on the way: these are the columns. The decoded message is kept for code that needs
+more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PRIVACY_LEVELS: Final = frozenset(int(level) for level in PrivacyLevel)
 
 
 class Sequel(NamedTuple):
-    """The place of a transactional message in its sequence, as its TransactionHeader has it."""
+    """The place of a transactional message in its sequence, from its TransactionHeader."""
 
     flags: int
     tx_sequence_id: int
@@ -30,12 +31,12 @@ class Sequel(NamedTuple):
 
 
 Row = tuple[int, int, bytes, bytes, int, int, int, int, bytes, int, Sequel | None, bool, UserMessage]
-"""What the columns have of one message."""
+"""The values of one message in all columns."""
 
 
 def row_of(data: bytes) -> Row:
-    """Check a packet and give its row, which says nothing of a SessionHeader. A message that claims to have come over
-    HTTP (UserHeader.Flags.AH) is refused: the binary protocol never carries one."""
+    """Check a packet and return its row, which holds nothing of a SessionHeader. A message that claims to have come
+    over HTTP (UserHeader.Flags.AH) is refused: the binary protocol carries none."""
     message = UserMessage.decode(data)
     base, user, transaction, security = message.base, message.user, message.transaction, message.security
     if user.flags & USER_AH:
@@ -70,7 +71,7 @@ def row_of(data: bytes) -> Row:
 
 
 class Incoming:
-    """Messages in the order in which they arrived: columns of equal length."""
+    """Messages in the order of their arrival, as columns of equal length."""
 
     __slots__ = (
         "addresses",
@@ -90,7 +91,7 @@ class Incoming:
     )
 
     packets: Sequence[bytes]
-    """Without their SessionHeaders."""
+    """The packets without their SessionHeaders."""
     base_flags: Sequence[int]
     times_to_reach_queue_s: Sequence[int]
     sources: Sequence[bytes]
@@ -102,15 +103,15 @@ class Incoming:
     message_ids: Sequence[int]
     user_flags: Sequence[int]
     names: Sequence[bytes]
-    """The names of destination, administration and response queue as they lie in the packet."""
+    """The names of destination, administration and response queue, as bytes of the packet."""
     asks: Sequence[int]
     """MessagePropertiesHeader.Flags: the acknowledgments that are asked for."""
     sequels: Sequence[Sequel | None]
     """None for messages without a transaction."""
     proofs: Sequence[bool]
-    """Whether there is a signature to verify, a body to decrypt, or a privacy level to refuse."""
+    """True if there is a signature to verify, a body to decrypt, or a privacy level to refuse."""
     decoded: Sequence[UserMessage]
-    """What was decoded of each, perhaps still with its SessionHeader; see :meth:`message`."""
+    """The decoded messages, perhaps still with their SessionHeaders; see :meth:`message`."""
 
     def __init__(self, packets: Sequence[bytes], rows: Sequence[Row]) -> None:
         self.packets = packets
@@ -132,7 +133,7 @@ class Incoming:
 
     @classmethod
     def of(cls, packets: Sequence[bytes]) -> Incoming:
-        """Messages that are at hand as packets; raises DecodeError for the first one that is none."""
+        """Make columns of packets; raises DecodeError for the first malformed one."""
         return cls(packets, list(map(row_of, packets)))
 
     def __len__(self) -> int:
@@ -140,11 +141,11 @@ class Incoming:
 
     @property
     def size(self) -> int:
-        """Bytes of all of them."""
+        """The bytes of all packets together."""
         return sum(map(len, self.packets))
 
     def message(self, index: int) -> UserMessage:
-        """One of them, for those who want to look into it."""
+        """Return one of the messages, without a SessionHeader."""
         decoded, packet = self.decoded[index], self.packets[index]
         return decoded if decoded.data is packet else UserMessage.kept(packet)
 
@@ -153,7 +154,7 @@ class Incoming:
         return list(map(self.message, range(len(self))))
 
     def only(self, chosen: Sequence[int]) -> Incoming:
-        """The messages with these indices."""
+        """Return the columns of the messages with these indices."""
         part = object.__new__(Incoming)
         for name in self.__slots__:
             column = getattr(self, name)

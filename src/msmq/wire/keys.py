@@ -1,6 +1,6 @@
 """Public keys and wrapped session keys as CryptoAPI blobs (MS-MQMQ 2.2.1, 2.2.2, 2.2.20.6; MS-MQQB 2.4).
 
-Numbers and bytes only: `msmq.security.keys` turns them into keys that can be used.
+This module has only numbers and bytes: `msmq.security.keys` turns them into usable keys.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MIN_KEY_SIZE = _KEY_HEAD.size + 2 + _PUBLIC_BLOB.size + 1
 
 
 class KeyType(IntEnum):
-    """What an RSA key is for: BLOBHEADER.aiKeyAlg, the Key Type of MS-MQMQ 2.2.20.6."""
+    """The purpose of an RSA key: BLOBHEADER.aiKeyAlg, the Key Type of MS-MQMQ 2.2.20.6."""
 
     SIGN = 0x00002400
     EXCHANGE = 0x0000A400
@@ -53,7 +53,7 @@ class PublicKeyBlob:
 
     @property
     def bit_length(self) -> int:
-        """bitLen: always whole bytes, so a modulus is padded with zero bits at its upper end."""
+        """bitLen: always whole bytes, so a modulus is padded with zero bits at its high end."""
         return 8 * self.modulus_size
 
     def encode(self) -> bytes:
@@ -68,7 +68,7 @@ class PublicKeyBlob:
 
     @classmethod
     def decode(cls, data: bytes) -> PublicKeyBlob:
-        """Read a blob; what follows the modulus, as the buffer of a directory may have, is not looked at."""
+        """Decode a blob. Bytes after the modulus are ignored, because the buffer in a directory may have some."""
         if len(data) < _PUBLIC_BLOB.size:
             raise DecodeError("PUBLICKEYBLOB ends inside its 20 fixed bytes", 0)
         header, key_type, magic, bit_length, exponent = _PUBLIC_BLOB.unpack_from(data)
@@ -93,8 +93,7 @@ class PublicKeyBlob:
 class SimpleBlob:
     """SIMPLEBLOB (MS-MQQB 2.4.2): 12 bytes, then the session key encrypted with the receiver's RSA key.
 
-    The encrypted key is as long as the modulus, whatever the table says, and lies least significant byte
-    first.
+    The encrypted key is as long as the modulus, whatever the table says; its least significant byte comes first.
     """
 
     session_key_algorithm: EncryptionAlgorithm
@@ -126,8 +125,7 @@ class SimpleBlob:
 class DSPublicKey:
     """MQDSPUBLICKEY (MS-MQMQ 2.2.1): 12 bytes, the provider's name, then the key as a PUBLICKEYBLOB.
 
-    ``key_blob`` is aBuf as it lies in the directory, so that a list is written back unchanged; ``key``
-    reads it.
+    ``key_blob`` is aBuf as the directory has it, so that a list is written back unchanged; ``key`` decodes it.
     """
 
     provider_type: ProviderType
@@ -194,7 +192,7 @@ class DSPublicKeys:
     keys: tuple[DSPublicKey, ...] = ()
 
     def find(self, provider_name: str) -> DSPublicKey | None:
-        """The key made by a provider, or None; a list has one for each provider its machine knows."""
+        """Return the key of a provider, or None. A list has one key for each provider that its machine knows."""
         return next((key for key in self.keys if key.provider_name == provider_name), None)
 
     def encode(self) -> bytes:
@@ -208,7 +206,7 @@ class DSPublicKeys:
         length, count = _KEYS_HEAD.unpack_from(data)
         if length != len(data):
             raise DecodeError(f"MQDSPUBLICKEYS.ulLen says {length} bytes, there are {len(data)}", 0)
-        # Before the loop, so that a claimed count costs nothing.
+        # Checked before the loop, so that a false count costs nothing.
         if count * _MIN_KEY_SIZE > len(data) - _KEYS_HEAD.size:
             raise DecodeError("MQDSPUBLICKEYS.cNumofKeys is more than the structure can hold", 4)
         keys = []

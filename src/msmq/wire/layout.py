@@ -1,7 +1,7 @@
-"""Where things are in a packet, taken from the declarations of its headers.
+"""Offsets of fields in a packet, derived from the declarations of its headers.
 
-Most code reads headers through :class:`msmq.wire.message.UserMessage`. Whoever writes or reads single fields of very
-many packets takes the offsets from here, so that no other module has a number of its own for them.
+Most code reads headers through :class:`msmq.wire.message.UserMessage`. Code that reads or writes single fields of very
+many packets takes the offsets from here, so that no other module has such numbers of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
 
 
 def offsets(header: type[Wire], start: int = 0) -> dict[str, int]:
-    """By field, its offset when the header begins at ``start``."""
+    """Return the offset of each field in a header that begins at ``start``."""
     return {spec.name: start + spec.offset for spec in header.FIELDS}
 
 
 def reader(*headers: tuple[type[Wire], Collection[str]]) -> Callable[..., tuple[Any, ...]]:
-    """What reads some fields of headers that stand one behind the other, in the order in which they lie there. It takes
-    a packet and, unless it is zero, the offset of the first header."""
+    """Make a function that reads some fields of consecutive headers, in wire order. It takes a packet and, unless it is
+    zero, the offset of the first header."""
     codes = []
     for header, names in headers:
         assert {spec.name for spec in header.FIELDS}.issuperset(names), f"{header.__name__} lacks {names}"
@@ -42,15 +42,15 @@ def reader(*headers: tuple[type[Wire], Collection[str]]) -> Callable[..., tuple[
 
 
 BASE: Final = offsets(BaseHeader)
-"""By field, offsets in the packet."""
+"""Offsets of the BaseHeader's fields in a packet."""
 USER: Final = offsets(UserHeader, BaseHeader.SIZE)
 TRANSACTION: Final = offsets(TransactionHeader)
-"""By field, offsets from the beginning of the header."""
+"""Offsets of fields from the beginning of the TransactionHeader."""
 PROPERTIES: Final = offsets(MessagePropertiesHeader)
 FIXED_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE
-"""Bytes up to the names of queues."""
+"""The size of a packet up to the names of queues."""
 user_flags: Final = reader((BaseHeader, ()), (UserHeader, {"flags"}))
-"""UserHeader.Flags of a packet, alone in a tuple."""
+"""Reads UserHeader.Flags of a packet; returns a tuple with nothing else."""
 
 
 def _codes(header: type[Wire]) -> str:
@@ -59,8 +59,8 @@ def _codes(header: type[Wire]) -> str:
 
 @lru_cache(maxsize=1024)
 def packet_struct(*pieces: int) -> struct.Struct:
-    """What packs the headers of a packet at once: all fields of BaseHeader and UserHeader, then pieces of so many
-    bytes, and all fields of MessagePropertiesHeader."""
+    """Return the struct that packs the headers of a packet in one step: all fields of BaseHeader and UserHeader, then
+    pieces of these sizes, then all fields of MessagePropertiesHeader."""
     between = "".join(f"{size}s" for size in pieces)
     return struct.Struct(
         f"<{_codes(BaseHeader)}{_codes(UserHeader)}{between}{_codes(MessagePropertiesHeader)}"
@@ -68,18 +68,18 @@ def packet_struct(*pieces: int) -> struct.Struct:
 
 
 _FIRST_REFERENCE: Final = dict(UserHeader.BITS)["destination_reference"].low
-"""Flags.DQ; AQ and RQ stand above it, each three bits wide."""
+"""The position of Flags.DQ; AQ and RQ follow above it, each three bits wide."""
 _DIRECT: Final = int(QueueReference.DIRECT)
 _CONNECTOR_SIZE: Final = len(NULL_GUID)
 
 
 def user_end(packet: bytes) -> int:
-    """Where the UserHeader of a packet ends that was checked before, and its TransactionHeader begins if it has one."""
+    """Return where the UserHeader of a checked packet ends; a TransactionHeader would begin there."""
     (flags,) = user_flags(packet)
     cursor = FIXED_SIZE
     references = flags >> _FIRST_REFERENCE & 0o777
     while references:
-        if references & 7 == _DIRECT:  # its length, its text, and padding
+        if references & 7 == _DIRECT:  # its length, its text and its padding
             cursor += 5 + packet[cursor] + (packet[cursor + 1] << 8) & ~3
         else:
             cursor += NAME_SIZES[references & 7]
@@ -88,7 +88,7 @@ def user_end(packet: bytes) -> int:
 
 
 transaction_at: Final = reader((TransactionHeader, TRANSACTION.keys()))
-"""The fields of a TransactionHeader, given a packet and where the header begins."""
+"""Reads the fields of a TransactionHeader from a packet and the offset of the header."""
 _HAS_CONNECTOR: Final = TransactionHeader.mask("has_connector_qm_guid")
 _security_sizes: Final = reader((SecurityHeader, {spec.name for spec in SecurityHeader.FIELDS} - {"flags"}))
 
@@ -116,7 +116,7 @@ _ASKS: Final = PROPERTIES["flags"]
 
 
 def body_of(packet: bytes) -> bytes:
-    """The body of a packet that was checked before."""
+    """Return the body of a checked packet."""
     start = properties_start(packet)
     label_length, size, extension_size = _tail_sizes(packet, start)
     start += MessagePropertiesHeader.SIZE + 2 * label_length + extension_size
@@ -133,7 +133,7 @@ _class_at: Final = reader((MessagePropertiesHeader, {"message_class"}))
 
 
 def class_of(packet: bytes) -> int:
-    """MessagePropertiesHeader.MessageClass of a packet that was checked before."""
+    """Return MessagePropertiesHeader.MessageClass of a checked packet."""
     number: int = _class_at(packet, properties_start(packet))[0]
     return number
 
@@ -145,7 +145,7 @@ _EDGES: Final = 1 << _FIRST_BIT | 1 << _LAST_BIT
 
 
 def with_edges(packet: bytes, *, first: bool, last: bool) -> bytes:
-    """The same packet with Flags.FM and Flags.LM of its TransactionHeader, if it has one."""
+    """Return the packet with Flags.FM and Flags.LM set in its TransactionHeader, if it has one."""
     if not user_flags(packet)[0] & USER_TH:
         return packet
     start = user_end(packet) + _FLAGS

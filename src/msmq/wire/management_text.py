@@ -1,6 +1,6 @@
-"""Small texts inside property values, each with a grammar of its own (MS-MQMQ 2.3 and appendix B).
+"""Parse and print the short texts in property values that have a grammar (MS-MQMQ 2.3 and appendix B).
 
-Parsers refuse with MQ_ERROR_ILLEGAL_PROPERTY_VALUE; every parser has a printer beside it.
+Parsers raise MQ_ERROR_ILLEGAL_PROPERTY_VALUE; each parser has a matching printer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ UNC = "\\\\"
 # --- PROPID_MGMT_QUEUE_NEXTHOPS (2.3.12.12) -------------------------------------------------------
 
 NextHop: TypeAlias = IPv4Address | IPv6Address | bytes
-"""Where messages go next: an IP address, or the GUID of a foreign site."""
+"""The next hop of messages: an IP address, or the GUID of a foreign site."""
 
 
 def parse_next_hop(text: str) -> NextHop:
-    """Read ``IP=10.0.0.2``, ``IPv6=fe80::1`` or ``FOREIGN=<guid>``."""
+    """Parse ``IP=10.0.0.2``, ``IPv6=fe80::1`` or ``FOREIGN=<guid>``."""
     prefix, _, rest = text.partition("=")
     match prefix.upper() if prefix.isascii() else "":
         case "IP" if is_ipv4(rest):
@@ -55,7 +55,7 @@ _HISTORY_ADDRESS = re.compile(r"\\\\([A-Za-z]+)|([0-9]{1,3}(?:\.[0-9]{1,3}){3})"
 
 
 def parse_history_address(text: str) -> str:
-    """Read ``\\\\srv`` or ``10.0.0.1``: the computer's name, letters only, or its dotted address."""
+    """Parse ``\\\\srv`` or ``10.0.0.1``: the computer's name, letters only, or its dotted address."""
     found = _HISTORY_ADDRESS.fullmatch(text)
     if found is None:
         raise IllegalPropertyValueError(
@@ -72,7 +72,7 @@ def history_address_text(host: str) -> str:
 
 
 def parse_ds_server(text: str) -> str:
-    """Read ``\\\\dc1``: the directory server's name. The null that ends it is no part of ``text``."""
+    """Parse ``\\\\dc1``. Returns the directory server's name. The terminating null is not part of ``text``."""
     name = text.removeprefix(UNC)
     if not name or name == text or "," in name or "\0" in name:
         raise IllegalPropertyValueError("A directory server is \\\\ and a name without commas and nulls")
@@ -93,7 +93,9 @@ _MACHINE_TYPE_MSMQ = re.compile(r"(?P<msmq_version>[0-9]*\.[0-9]*) \(Build (?P<m
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """An operating system and its MSMQ, described. Numbers stay text: the grammar lets them be empty."""
+    """The description of an operating system and its MSMQ. Numbers stay text, because the grammar lets them be
+    empty.
+    """
 
     os_type: str
     os_version: str
@@ -110,10 +112,10 @@ class MachineType:
 
 
 def parse_machine_type(text: str, *, version: MsmqVersion = MsmqVersion.V6) -> MachineType | None:
-    """Read the description; an empty one, allowed from MSMQ 3.0 on, is None."""
+    """Parse the description; returns None for an empty one, which MSMQ 3.0 and later allow."""
     if not text and version >= MsmqVersion.V3:
         return None
-    # Cut from the right first: both patterns then match or fail in one pass however long the text is.
+    # Split at the right first: then both patterns match or fail in one pass, however long the text is.
     system, _, msmq = text.rpartition(") - MSMQ ")
     found_msmq = _MACHINE_TYPE_MSMQ.fullmatch(msmq)
     found_system = _MACHINE_TYPE_SYSTEM.fullmatch(system) if found_msmq else None

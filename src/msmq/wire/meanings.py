@@ -1,7 +1,7 @@
-"""What the fields of packets mean, in a few words each: the tables behind :mod:`msmq.wire.describe`.
+"""The meanings of packet fields in a few words each: the tables behind :mod:`msmq.wire.describe`.
 
-Keys are specification names; ``Flags.PR`` is a run of bits inside ``Flags``. A meaning is a text, a table
-from value to text, or a function of the value. The text of a single bit says what it means to be set.
+Keys are specification names; ``Flags.PR`` is a group of bits in ``Flags``. A meaning is a text, a table from value to
+text, or a function of the value. The text for a single bit says what it means when set.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IGNORED: Final = "ignored by the receiver"
 
 
 def duration(seconds: int) -> str:
-    """``345600`` is "4 days"; the largest number is "no limit"."""
+    """Write seconds in words: ``345600`` is "4 days", the largest number is "no limit"."""
     if seconds == INFINITE:
         return "no limit"
     parts = []
@@ -45,7 +45,7 @@ def duration(seconds: int) -> str:
 
 
 def moment(seconds: int) -> str:
-    """Seconds since 1970 as a UTC date and time."""
+    """Write seconds since 1970 as a UTC date and time."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -296,11 +296,11 @@ UNUSED_BITS: Final[Mapping[type[Wire], tuple[Bits, ...]]] = {
     MessagePropertiesHeader: (Bits("flags", 4, 4, "X"),),
     DebugHeader: _unused("flags", *((low, f"X{low}") for low in range(2, 16))),
 }  # fmt: skip
-"""The bits that are named only to be ignored; a run of bits all named X is one entry."""
+"""Bits that have a name but are ignored. A group of bits that are all named X is one entry."""
 
 
 def meaning_of(structure: type[Wire], name: str, value: object) -> str:
-    """What ``value`` means in the field ``name`` of a structure; empty where there is nothing to say."""
+    """Return what ``value`` means in the field ``name`` of a structure; empty if there is nothing to say."""
     meaning = MEANINGS.get(structure, {}).get(name, "")
     if isinstance(meaning, str):
         return meaning
@@ -310,7 +310,8 @@ def meaning_of(structure: type[Wire], name: str, value: object) -> str:
 
 
 def meaning_of_bits(structure: type[Wire], name: str, value: int, width: int) -> str:
-    """What ``value`` means in ``width`` bits of a field; a clear bit means nothing unless a table says what."""
+    """Return what ``value`` means in ``width`` bits of a field. A clear bit means nothing unless a table has a text for
+    it."""
     if width == 1 and not value and isinstance(MEANINGS.get(structure, {}).get(name), str):
         return ""
     return meaning_of(structure, name, value)

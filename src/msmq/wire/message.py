@@ -1,13 +1,13 @@
-"""The UserMessage packet (MS-MQMQ 2.2.20): one whole message, kept as the bytes it arrived in.
+"""The UserMessage packet (MS-MQMQ 2.2.20): one whole message, kept as the bytes in which it arrived.
 
-A message is its ``data``; headers are read from it on demand and re-emitting it is emitting ``data``. There are three
-depths of reading. :meth:`UserMessage.kept` reads nothing yet, of a packet that was checked when it came.
-:meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
-:meth:`UserMessage.decode` reads and checks every header up to the exact end of the packet, which is what a receiver
-must do before it believes any of it. Label, extension and body are cut out only when asked for.
+A message is its ``data``: headers are read from it on demand, and to send the message on is to send ``data``. It can be
+read in three depths. :meth:`UserMessage.kept` reads nothing at first; it is for packets that were checked when they
+came. :meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
+:meth:`UserMessage.decode` reads and checks every header up to the exact end of the packet, as a receiver must do before
+it trusts any of them. Label, extension and body are cut out only when asked for.
 
-Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [Debug], [SRMPEnvelope, Compound],
-[Soap], [MultiQueueFormat], [Session]; the flags of Base and User say which of the bracketed ones are there.
+Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [Debug], [SRMPEnvelope, Compound], [Soap],
+[MultiQueueFormat], [Session]; the flags of Base and User say which of the bracketed ones are present.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ROUTED: Final = frozenset({"_user_end", "base", "size", "user"})
 
 
 class _Rare(NamedTuple):
-    """The headers few messages have."""
+    """The headers that few messages have."""
 
     debug: DebugHeader | None = None
     envelope: SRMPEnvelopeHeader | None = None
@@ -81,7 +81,7 @@ _NONE_RARE: Final = _Rare()
 
 
 class UserMessage:
-    """A message as it travels. Make one with :meth:`decode`, :meth:`route`, :meth:`kept` or :meth:`build`."""
+    """A message as it travels. It is made by :meth:`decode`, :meth:`route`, :meth:`kept` or :meth:`build`."""
 
     __slots__ = (
         "_label_end",
@@ -100,7 +100,7 @@ class UserMessage:
 
     data: bytes
     size: int
-    """Bytes the message takes on the wire, SessionHeader included."""
+    """The bytes that the message takes on the wire, with its SessionHeader."""
     base: BaseHeader
     user: UserHeader
     _properties: MessagePropertiesHeader | None
@@ -114,7 +114,7 @@ class UserMessage:
 
     @classmethod
     def route(cls, data: bytes, *, trailing: bool = False) -> Self:
-        """Read the first two headers of a whole packet; the others are read when they are asked for.
+        """Read the first two headers of a whole packet; the others are read on demand.
 
         ``trailing`` allows further bytes after the message, as remote read appends them.
         """
@@ -124,14 +124,14 @@ class UserMessage:
 
     @classmethod
     def kept(cls, data: bytes) -> Self:
-        """A packet that was checked before: everything about it is read when it is asked for."""
+        """Wrap a packet that was checked before; everything in it is read on demand."""
         self = object.__new__(cls)
         self.data = data
         self._properties = None
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """What is not there yet follows from the first two headers."""
+        """Read the first two headers when one of the attributes that depend on them is missing."""
         if name not in _ROUTED:
             raise AttributeError(f"a message has no {name}")
         self._route(trailing=False)
@@ -162,7 +162,7 @@ class UserMessage:
 
     @staticmethod
     def _special_size(flags: int, size: int) -> int:
-        """Size on the wire of a packet with any of the flags that most messages lack."""
+        """Return the size on the wire of a packet with any of the flags that most messages lack."""
         if flags & BASE_IN:
             raise DecodeError("Flags.IN on a user message", _BASE_FLAGS)
         if flags & BASE_TR and not flags & BASE_DH:
@@ -171,13 +171,13 @@ class UserMessage:
 
     @classmethod
     def decode(cls, data: bytes, *, trailing: bool = False) -> Self:
-        """Read and check every header; nothing about the packet is unknown afterwards."""
+        """Read and check every header of the packet."""
         self = cls.route(data, trailing=trailing)
         self._walk()
         return self
 
     def _walk(self) -> MessagePropertiesHeader:
-        """Read everything behind the UserHeader, up to the exact end of the packet."""
+        """Read everything after the UserHeader, up to the exact end of the packet."""
         data = self.data
         limit = self.base.packet_size
         base_flags = self.base.flags
@@ -251,7 +251,7 @@ class UserMessage:
 
     @property
     def message_class(self) -> int:
-        """MessageClass alone, without having the rest of the message read."""
+        """MessageClass, without reading the rest of the message."""
         return class_of(self.data) if self._properties is None else self._properties.message_class
 
     @property
@@ -261,7 +261,7 @@ class UserMessage:
 
     @property
     def rare(self) -> _Rare:
-        """Debug, SRMP, Soap and MultiQueueFormat headers together."""
+        """The debug, SRMP, Soap and MultiQueueFormat headers together."""
         self._properties or self._walk()
         return self._rare
 
@@ -287,18 +287,18 @@ class UserMessage:
 
     @property
     def user_end(self) -> int:
-        """Where UserHeader ends, and TransactionHeader begins if there is one."""
+        """Where the UserHeader ends; a TransactionHeader would begin there."""
         return self._user_end
 
     @property
     def properties_offset(self) -> int:
-        """Where MessagePropertiesHeader begins."""
+        """Where the MessagePropertiesHeader begins."""
         self._properties or self._walk()
         return self._properties_offset
 
     @property
     def label(self) -> str:
-        """The label without its terminator; an embedded null ends it."""
+        """The label without its terminator, up to the first null."""
         if not (self._properties or self._walk()).label_length:
             return ""
         text = text_of(self.data[self._properties_offset + _LABEL : self._label_end - 2])
@@ -327,8 +327,8 @@ class UserMessage:
 
     @property
     def allocated_body(self) -> bytes:
-        """The body with all the room it was given: the ciphertext of a sender that keeps the clear size in
-        MessageSize."""
+        """The body with all the space that is reserved for it. This is the ciphertext of a sender that gives the clear
+        size in MessageSize."""
         start = self.body_offset
         return self.data[start : start + self.properties.allocation_body_size]
 
@@ -346,11 +346,11 @@ class UserMessage:
 
     @property
     def priority(self) -> int:
-        """Zero for a transactional message, whatever its BaseHeader says."""
+        """The priority, which is zero for a transactional message, whatever its BaseHeader says."""
         return 0 if self.user.flags & USER_TH else self.base.flags & 7
 
     def forwarded(self) -> UserMessage | None:
-        """The same bytes with one hop more, or None when the next hop would be one too many."""
+        """Return the message with one more hop, or None if that would be one too many."""
         if self.user.hop_count >= MAX_HOP_COUNT:
             return None
         data = bytearray(self.data)
@@ -358,7 +358,7 @@ class UserMessage:
         return UserMessage.route(bytes(data))
 
     def with_session(self, session: SessionHeader | None) -> UserMessage:
-        """The same message with another SessionHeader at its end, or none."""
+        """Return the message with another SessionHeader at its end, or with none."""
         data = bytearray(self.data[: self.base.packet_size])
         if session is None:
             data[_BASE_FLAGS] &= ~BASE_SH
@@ -368,9 +368,9 @@ class UserMessage:
         return UserMessage.route(bytes(data))
 
     def decrypted(self, body: bytes) -> UserMessage:
-        """The same message with its body in the clear and Flags.EB 0, as its destination queue keeps it.
+        """Return the message with its body in the clear and Flags.EB 0, as its destination queue keeps it.
 
-        All other bytes stay as they came, for a signature counts them.
+        All other bytes stay as they came, because a signature may cover them.
         """
         offset, start = self.properties_offset, self.body_offset
         old_end = start + self.properties.allocation_body_size + 3 & ~3
@@ -406,7 +406,7 @@ class UserMessage:
         multi_queue: MultiQueueFormatHeader | None = None,
         session: SessionHeader | None = None,
     ) -> UserMessage:
-        """Write a message from its headers. Sizes, lengths and presence bits of the given headers are set here."""
+        """Build a message from its headers; sizes, lengths and presence bits in the given headers are set here."""
         data = encode_user_message(
             base, user, properties, label, extension, body,
             transaction, security, debug, envelope, compound, soap, multi_queue, session,
@@ -430,7 +430,7 @@ def encode_user_message(
     multi_queue: MultiQueueFormatHeader | None = None,
     session: SessionHeader | None = None,
 ) -> bytes:
-    """The bytes of a message; see :meth:`UserMessage.build`, which gives the message itself."""
+    """Encode a message; see :meth:`UserMessage.build`, which returns the message itself."""
     user_flags = user.flags & ~_PRESENCE | USER_MP
     base_flags = base.flags & ~(BASE_IN | BASE_SH | BASE_DH)
     if user.connector_type is not None:
@@ -448,7 +448,7 @@ def encode_user_message(
     text = bytes_of(label + "\0") if label else b""
     _set_lengths(properties, label, text, extension, body)
     tail = b"".join((text, extension, body))
-    # a body may be given more room than it takes; both the room and the padding are zero bytes
+    # The space reserved for a body may be larger than the body; the rest of it and the padding are zero bytes.
     room = properties.allocation_body_size - len(body)
     middle += (properties.encode(), tail, bytes(room + -(len(tail) + room) % 4))
     if debug is not None:
@@ -484,7 +484,7 @@ def encode_user_message(
 def _set_lengths(
     properties: MessagePropertiesHeader, label: str, text: bytes, extension: bytes, body: bytes
 ) -> None:
-    """Fill the lengths; a larger AllocationBodySize set by the caller stays."""
+    """Set the lengths; a larger AllocationBodySize set by the caller is kept."""
     if len(text) > 2 * MAX_LABEL_LENGTH:
         raise LabelTooLongError
     if "\0" in label:

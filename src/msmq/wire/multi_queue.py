@@ -1,4 +1,5 @@
-"""MultiQueueFormatHeader: all the queues a multiple-element message went to (MS-MQMQ 2.2.18.1.4, 2.2.20.1 to .3).
+"""MultiQueueFormatHeader: all the queues to which a multiple-element message was sent (MS-MQMQ 2.2.18.1.4, 2.2.20.1 to
+.3).
 
 Each copy of such a message is a packet of its own, addressed by its UserHeader; this header lists every destination,
 administration and response queue of the whole send.
@@ -26,7 +27,7 @@ SIGNATURE_HEADER: Final = 0x015E
 
 _MIN_ELEMENT: Final = 4  # a direct name that is only its terminator
 MAX_ELEMENTS: Final = 10_000
-"""More destinations than anybody sends to at once; a packet of empty names would cost seconds to read otherwise."""
+"""More destinations than anybody needs; without a limit, a packet full of empty names would take seconds to read."""
 
 
 class DistributionListName(NamedTuple):
@@ -36,7 +37,7 @@ class DistributionListName(NamedTuple):
 
 
 MQFElement = str | bytes | PrivateQueueFormatName | DistributionListName
-"""MQFFormatNameElement: a direct name is its text, a public queue its GUID, the others say so by their type."""
+"""MQFFormatNameElement: a direct name is its text, a public queue its GUID; the others have types of their own."""
 
 
 def _read_element(data: bytes, cursor: int, limit: int) -> tuple[MQFElement, int]:
@@ -64,7 +65,7 @@ def _read_element(data: bytes, cursor: int, limit: int) -> tuple[MQFElement, int
 
 
 def _terminator(data: bytes, start: int, limit: int) -> int:
-    """Where the null WCHAR of an uncounted string lies; the search never leaves its header."""
+    """Return where the null WCHAR of a string without a length lies; the search does not leave its header."""
     end = data.find(b"\0\0", start, limit)
     while end != -1 and (end - start) & 1:  # two zero bytes of neighbouring characters
         end = data.find(b"\0\0", end + 1, limit)
@@ -74,7 +75,7 @@ def _terminator(data: bytes, start: int, limit: int) -> int:
 
 
 def _write_element(element: MQFElement, offset: int) -> bytes:
-    """One element that begins ``offset`` bytes into its header, with the padding its kind asks for."""
+    """Write an element that begins ``offset`` bytes into its header, with the padding that its kind needs."""
     if isinstance(element, str):
         if "\0" in element:
             raise EncodeError("a direct name cannot hold a null character")
@@ -93,7 +94,8 @@ def _write_element(element: MQFElement, offset: int) -> bytes:
 
 @wire("MS-MQMQ 2.2.20.2", size=12, names={"header_id": "HeaderID"})
 class MQFAddressHeader(Wire):
-    """One of the three lists. ``format_name_list`` keeps the received list bytes: signatures are made over them."""
+    """One of the three lists. ``format_name_list`` keeps the bytes of the list as received, because signatures cover
+    them."""
 
     header_size: u32 = 12
     header_id: u16 = DESTINATION_HEADER
@@ -104,7 +106,7 @@ class MQFAddressHeader(Wire):
 
     @classmethod
     def of(cls, header_id: int, elements: list[MQFElement]) -> Self:
-        """The header that lists ``elements``; its size leaves the final padding out."""
+        """Make the header that lists ``elements``; its size does not count the final padding."""
         encoded = b""
         for element in elements:
             encoded += _write_element(element, cls.SIZE + len(encoded))
@@ -116,7 +118,8 @@ class MQFAddressHeader(Wire):
             limit = len(data)
         header = cls.decode(data, offset)
         end = offset + header.header_size
-        following = offset + rounded_up(header.header_size)  # whether the size counts the padding is not said
+        # the specification does not say whether the size counts the padding
+        following = offset + rounded_up(header.header_size)
         if header.header_size < cls.SIZE or following > limit:
             raise DecodeError(f"HeaderSize {header.header_size} does not fit the packet", offset)
         if header.element_count > min((header.header_size - cls.SIZE) // _MIN_ELEMENT, MAX_ELEMENTS):
@@ -138,7 +141,7 @@ class MQFAddressHeader(Wire):
 
 @wire("MS-MQMQ 2.2.20.3", size=8, names={"id": "ID"})
 class MQFSignatureHeader(Wire):
-    """The MSMQ 3.0 signature; the id stands first here, unlike in the address headers."""
+    """The MSMQ 3.0 signature; unlike in the address headers, the id comes first."""
 
     id: u16 = SIGNATURE_HEADER
     reserved: u16 = 0

@@ -1,16 +1,17 @@
-"""Network Data Representation: what RPC structures are made of (C706 chapter 14, MS-RPCE 2.2.4-2.2.5).
+"""Network Data Representation: the encoding of RPC structures (C706 chapter 14, MS-RPCE 2.2.4-2.2.5).
 
-How it works. A value sits at an offset that is a multiple of its alignment, counted from the start of the
-stream. A pointer is written as a referent id; what it points to is *deferred*: it follows the outermost
-construct that holds the pointer, depth first and in the order the pointers were met. So a structure is read
-in two strokes: ``pointer(read)`` takes the id now and returns a thunk, ``resolve()`` reads what was deferred,
-and only then may the thunks be called. The writer mirrors that with ``pointer(write)`` and ``resolve()``.
+How it works. A value sits at an offset that is a multiple of its alignment, counted from the start of the stream. A
+pointer is written as a referent id; its pointee is *deferred*: it follows the outermost construct that holds the
+pointer, depth first and in the order of the pointers. So a structure is read in two steps: ``pointer(read)`` takes the
+id and returns a thunk, then ``resolve()`` reads what was deferred, and only after that may the thunks be called. The
+writer mirrors that with ``pointer(write)`` and ``resolve()``.
 
-NDR and NDR64 differ in little: ids and array counts take 4 bytes in one and 8 in the other, and NDR64 pads
-the end of a structure to its alignment.
+NDR and NDR64 differ little: ids and array counts take 4 bytes in NDR and 8 in NDR64, and NDR64 pads the end of a
+structure to its alignment.
 
-Every count is held against the bytes that remain before anything is read for it, the counts together against
-``max_elements``, and the nesting of pointers against ``max_depth``: memory and time follow the bytes at hand.
+Every count is checked against the remaining bytes before anything is read for it, the sum of counts against
+``max_elements``, and the nesting of pointers against ``max_depth``: so memory and time are in proportion to the bytes
+received.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _I64 = struct.Struct("<q")
 
 
 class NdrReader:
-    """Reads one NDR stream. Only DecodeError escapes, whatever the bytes."""
+    """Reads one NDR stream. It raises nothing but DecodeError, whatever the bytes are."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class NdrReader:
 
     @property
     def pointer_size(self) -> int:
-        """The size, and so the alignment, of a referent id."""
+        """The size and alignment of a referent id."""
         return 8 if self.ndr64 else 4
 
     @property
@@ -83,7 +84,7 @@ class NdrReader:
             self.align(alignment)
 
     def end(self) -> None:
-        """Insist that nothing follows."""
+        """Raise DecodeError if anything follows."""
         if self.remaining:
             raise DecodeError(f"{self.remaining} bytes follow the value", self.offset)
 
@@ -112,7 +113,7 @@ class NdrReader:
         return self._integer(_I64)
 
     def raw(self, size: int) -> bytes:
-        """Bytes without alignment."""
+        """Read bytes without alignment."""
         offset = self.offset
         end = offset + size
         if end > len(self.data):
@@ -121,7 +122,7 @@ class NdrReader:
         return self.data[offset:end]
 
     def values(self, forms: Sequence[struct.Struct]) -> tuple[Any, ...]:
-        """What one of eight forms reads: the one for the offset, modulo 8, where its padding begins."""
+        """Read values with one of eight structs: the one for the offset, modulo 8, at which its padding begins."""
         offset = self.offset
         form = forms[offset & 7]
         self.offset = end = offset + form.size
@@ -130,12 +131,12 @@ class NdrReader:
         return form.unpack_from(self.data, offset)
 
     def guid(self) -> bytes:
-        """A GUID as its 16 bytes in MS-DTYP order."""
+        """Read a GUID as 16 bytes in MS-DTYP order."""
         self.align(GUID_ALIGNMENT)
         return self.raw(GUID_SIZE)
 
     def count(self) -> int:
-        """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
+        """Read the maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
         form, offset = self._count, self.offset
         start = offset + (-offset & form.size - 1)
         self.offset = end = start + form.size
@@ -145,7 +146,7 @@ class NdrReader:
         return value
 
     def conformant_count(self, element_size: int, expected: int | None = None) -> int:
-        """The count before a conformant array whose elements take at least ``element_size`` bytes each.
+        """Read the count before a conformant array whose elements take at least ``element_size`` bytes each.
 
         ``expected`` is the member that size_is names; the two must agree.
         """
@@ -156,7 +157,7 @@ class NdrReader:
         return count
 
     def claim(self, count: int, element_size: int) -> None:
-        """Hold a count against the bytes that are left and against ``max_elements``."""
+        """Check a count against the bytes that are left and against ``max_elements``."""
         if count * element_size > len(self.data) - self.offset:
             raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self.offset)
         if count > self._elements_left:
@@ -164,14 +165,14 @@ class NdrReader:
         self._elements_left -= count
 
     def conformant_bytes(self, expected: int | None = None) -> bytes:
-        """A conformant array of bytes."""
+        """Read a conformant array of bytes."""
         count = self.count()
         if expected is not None and count != expected:
             raise DecodeError(f"array holds {count} bytes where {expected} are declared", self.offset)
         return self.raw(count)
 
     def wide_string(self) -> str:
-        """A conformant varying string of WCHARs with its terminating null, which is not returned."""
+        """Read a conformant varying string of WCHARs. Its terminating null is not returned."""
         maximum, offset, actual = self.count(), self.count(), self.count()
         if offset or not 1 <= actual <= maximum:
             raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self.offset)
@@ -182,23 +183,23 @@ class NdrReader:
         return text[:-1]
 
     def pointer(self, read: Callable[[], T]) -> Callable[[], T | None]:
-        """A unique pointer. The thunk gives the pointee, or None for null, once ``resolve`` was called."""
+        """Read a unique pointer. The thunk returns the pointee, or None for null, once ``resolve`` was called."""
         if not self.count():
             return lambda: None
         return self._defer(read)
 
     def ref_pointer(self, read: Callable[[], T]) -> Callable[[], T]:
-        """A pointer that may not be null."""
+        """Read a pointer that may not be null."""
         if not self.count():
             raise DecodeError("null where a pointer is required", self.offset)
         return self._defer(read)
 
     def defer(self, read: Callable[[], None]) -> None:
-        """Have ``read`` called when its turn comes among the pointees."""
+        """Defer a call of ``read`` to its place among the pointees."""
         self.deferred.append(read)
 
     def resolve(self) -> None:
-        """Read all pointees deferred so far, each followed by those it defers itself."""
+        """Read all pointees deferred so far, each followed by those that it defers."""
         if not self.deferred:
             return
         if not self._depth_left:
@@ -227,7 +228,7 @@ class NdrReader:
 
 
 class NdrWriter:
-    """Writes one NDR stream; padding is zero. EncodeError refuses what the form cannot hold."""
+    """Writes one NDR stream; padding is zero. Raises EncodeError for values that do not fit."""
 
     def __init__(self, ndr64: bool = False) -> None:
         self._data = bytearray()
@@ -238,11 +239,11 @@ class NdrWriter:
 
     @property
     def pointer_size(self) -> int:
-        """The size, and so the alignment, of a referent id."""
+        """The size and alignment of a referent id."""
         return 8 if self.ndr64 else 4
 
     def getvalue(self) -> bytes:
-        """What was written. Nothing may be left deferred."""
+        """Return what was written. No pointee may still be deferred."""
         assert not self.deferred, "resolve() was not called"
         return bytes(self._data)
 
@@ -251,7 +252,7 @@ class NdrWriter:
             self._data += bytes(padding)
 
     def end_structure(self, alignment: int) -> None:
-        """The padding that NDR64 puts after a structure; NDR puts none."""
+        """Write the padding that NDR64 puts after a structure; NDR puts none."""
         if self.ndr64:
             self.align(alignment)
 
@@ -280,34 +281,34 @@ class NdrWriter:
         self._integer(_I64, value)
 
     def raw(self, value: bytes) -> None:
-        """Bytes without alignment."""
+        """Write bytes without alignment."""
         self._data += value
 
     def values(self, forms: Sequence[struct.Struct], values: Sequence[Any]) -> None:
-        """Write what `NdrReader.values` reads."""
+        """Write values with one of eight structs, as `NdrReader.values` reads them."""
         try:
             self._data += forms[len(self._data) & 7].pack(*values)
         except struct.error as error:
             raise EncodeError(f"{values!r} cannot be written: {error}") from error
 
     def guid(self, value: bytes) -> None:
-        """A GUID from its 16 bytes in MS-DTYP order."""
+        """Write a GUID, given as 16 bytes in MS-DTYP order."""
         if len(value) != GUID_SIZE:
             raise EncodeError(f"a GUID has 16 bytes, not {len(value)}")
         self.align(GUID_ALIGNMENT)
         self._data += value
 
     def count(self, value: int) -> None:
-        """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
+        """Write the maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
         self._integer(self._count, value)
 
     def conformant_bytes(self, value: bytes) -> None:
-        """A conformant array of bytes."""
+        """Write a conformant array of bytes."""
         self.count(len(value))
         self.raw(value)
 
     def wide_string(self, value: str) -> None:
-        """A conformant varying string of WCHARs; the terminating null is added."""
+        """Write a conformant varying string of WCHARs; the terminating null is added."""
         if "\0" in value:
             raise EncodeError("a null cannot stand inside a string")
         text = f"{value}\0".encode("utf-16-le", "surrogatepass")
@@ -316,18 +317,18 @@ class NdrWriter:
         self.raw(text)
 
     def pointer(self, write: Callable[[], None] | None) -> None:
-        """A pointer; None is null. What ``write`` writes follows when ``resolve`` is called."""
+        """Write a pointer; None is null. The pointee, written by ``write``, follows when ``resolve`` is called."""
         self.count(0 if write is None else self.refer(write))
 
     def refer(self, write: Callable[[], None]) -> int:
-        """The referent id of a pointer that stands among other values."""
+        """Return the referent id of a pointer that is written among other values; ``write`` is deferred."""
         referent = self._next_referent
         self._next_referent = referent + _REFERENT_STEP
         self.deferred.append(write)
         return referent
 
     def resolve(self) -> None:
-        """Write all pointees deferred so far, each followed by those it defers itself."""
+        """Write all pointees deferred so far, each followed by those that it defers."""
         if not self.deferred:
             return
         pending, self.deferred = self.deferred, []

@@ -1,4 +1,4 @@
-"""The optional headers of a UserMessage (MS-MQMQ 2.2.20.4 to 2.2.20.8), in the order they stand on the wire."""
+"""The optional headers of a UserMessage (MS-MQMQ 2.2.20.4 to 2.2.20.8), in wire order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_WINDOW_SIZE: Final = 0x0040
 class TransactionHeader(Wire):
     """Makes a message transactional and gives its place in the sequence.
 
-    ``tx_sequence_id`` is the 64-bit number sequences are compared as; see
+    ``tx_sequence_id`` is the 64-bit number by which sequences are compared; see
     :class:`msmq.wire.identifiers.TxSequenceID`.
     """
 
@@ -65,7 +65,7 @@ class TransactionHeader(Wire):
 
 
 class SenderIdType:
-    """SecurityHeader.Flags.ST: what SecurityID holds."""
+    """The values of SecurityHeader.Flags.ST: what SecurityID holds."""
 
     NONE: Final = 0
     SID: Final = 1
@@ -77,7 +77,7 @@ _CLAIMS: Final = 0x0F10  # AU and AS
 
 
 class ProviderInfo(NamedTuple):
-    """The cryptographic provider of a signature made by another than the default one (2.2.20.6)."""
+    """The cryptographic provider of a signature that was not made by the default one (2.2.20.6)."""
 
     provider_type: int
     provider_name: str
@@ -100,9 +100,9 @@ class ProviderInfo(NamedTuple):
 
 @wire("MS-MQMQ 2.2.20.6", size=16)
 class SecurityHeader(Wire):
-    """Sender, key, signature and certificate. Which items are there follows the five sizes, not Flags.AI.
+    """Sender, key, signature and certificate. The five sizes, not Flags.AI, tell which items are present.
 
-    AU and AS of a received packet are the sender's claim and are never believed.
+    AU and AS of a received packet are claims of the sender and are never trusted.
     """
 
     flags: u16 = 0
@@ -157,7 +157,8 @@ class SecurityHeader(Wire):
         return header, cursor
 
     def _read_credentials(self, data: bytes, cursor: int) -> int:
-        """The items of signed or encrypted messages. Slices end with the data, so no size is believed yet."""
+        """Read the items of signed or encrypted messages. A slice ends with the data, so the sizes need no check
+        before."""
         self.encryption_key = data[cursor : cursor + self.encryption_key_size]
         cursor += self.encryption_key_size + 3 & ~3
         self.signature = data[cursor : cursor + self.signature_size]
@@ -168,7 +169,7 @@ class SecurityHeader(Wire):
         return cursor + (self.provider_info_size + 3 & ~3)
 
     def write(self) -> bytes:
-        """The header with its five sizes set from the items."""
+        """Encode the header; its five sizes are set from the items."""
         sender = self.security_id
         self.sender_id_size = len(sender)
         if self.flags & _CLAIMS:
@@ -191,7 +192,7 @@ class SecurityHeader(Wire):
         return self.encode() + sender + bytes(-len(sender) % 4) + credentials
 
     def _write_credentials(self) -> bytes:
-        """The items of signed or encrypted messages; most messages carry only their sender."""
+        """Encode the items of signed or encrypted messages; most messages have only a sender."""
         self.encryption_key_size = len(self.encryption_key)
         self.signature_size = len(self.signature)
         self.sender_cert_size = len(self.sender_cert)
@@ -205,9 +206,9 @@ class SecurityHeader(Wire):
 
 
 def _sender_fits(flags: int, sender: bytes) -> bool:
-    """Whether the sender is what Flags.ST says.
+    """True if the sender has the form that Flags.ST states.
 
-    Revision and size of a SID (MS-DTYP 2.4.2.2) are looked at before anybody relies on its sub-authority count.
+    Revision and size of a SID (MS-DTYP 2.4.2.2) are checked here, before anybody relies on its sub-authority count.
     """
     kind = flags & 0xF
     size = len(sender)
@@ -218,7 +219,7 @@ def _sender_fits(flags: int, sender: bytes) -> bool:
 
 @wire("MS-MQMQ 2.2.20.8", size=4)
 class DebugHeader(Wire):
-    """Names the queue that collects the trace of this message."""
+    """Names the queue that collects the trace reports of this message."""
 
     flags: u16 = 0
     reserved: u16 = 0
@@ -252,9 +253,9 @@ _SECTION = struct.Struct("<HHI")
 
 
 def read_text_section(data: bytes, offset: int, limit: int, what: str) -> tuple[int, int, str, int]:
-    """A section of id, reserved word, length in WCHARs and terminated text: Soap and SRMP headers are made of them.
+    """Read a section of id, reserved word, length in WCHARs and terminated text, as in Soap and SRMP headers.
 
-    Gives id, reserved, text and the end rounded up to four. A length of zero is a section without text.
+    Returns id, reserved word, text and the end rounded up to four. A section of length zero has no text.
     """
     if limit - offset < 8:
         raise DecodeError(f"the packet ends inside {what}", offset)
@@ -288,7 +289,7 @@ SOAP_BODY_SECTION: Final = 0x0384
 class SoapHeader:
     """Two application texts (MS-MQMQ 2.2.20.7), each in a section of its own.
 
-    The body section begins at the next multiple of four: the specification is silent, all headers align so.
+    The body section begins at the next multiple of four, like all headers; the specification does not say so.
     """
 
     header: str = ""
@@ -342,6 +343,6 @@ class SessionHeader(Wire):
 
     @property
     def acknowledged_recoverables(self) -> list[int]:
-        """The recoverable sequence numbers this header says are on disk, wrapped to 16 bits."""
+        """The recoverable sequence numbers that this header confirms to be on disk, wrapped to 16 bits."""
         base, flags = self.recoverable_msg_ack_seq_number, self.recoverable_msg_ack_flags
         return [(base + bit) & 0xFFFF for bit in range(32) if flags >> bit & 1]

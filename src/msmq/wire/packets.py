@@ -1,8 +1,8 @@
 """The packets of MS-MQQB chapter 2: Ping, the two that open a session, and the three acknowledgments.
 
-EstablishConnection, ConnectionParameters and SessionAck are internal packets: BaseHeader.Flags.IN is set
-and an InternalHeader says which one it is. OrderAck and FinalAck travel as user messages to the order
-queue; their classes here read and write what is special about them.
+EstablishConnection, ConnectionParameters and SessionAck are internal packets: BaseHeader.Flags.IN is set and an
+InternalHeader says which one it is. OrderAck and FinalAck travel as user messages to the order queue; the classes here
+read and write their bodies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNLIMITED_SESSIONS: Final = 0xFFFFFFFF
 
 
 def session_quota_reached(open_sessions: int, max_in_sessions: int = UNLIMITED_SESSIONS) -> bool:
-    """Whether one more session from outside is one too many; Ping says so by RF, the opening by CS."""
+    """True if no further session from outside is allowed. Ping says so by RF, the opening by CS."""
     return open_sessions >= max_in_sessions
 
 
@@ -58,7 +58,7 @@ class Ping(Wire):
 
     @classmethod
     def parse(cls, datagram: bytes) -> Self:
-        """Read a datagram; anything that is not a Ping is a DecodeError, and ignored by its receiver."""
+        """Parse a datagram; raises DecodeError if it is no Ping. Its receiver then ignores it."""
         if len(datagram) != cls.SIZE:
             raise DecodeError(f"a Ping is 24 bytes, this datagram has {len(datagram)}")
         ping = cls.decode(datagram)
@@ -71,11 +71,11 @@ class Ping(Wire):
         return cls(flags=int(not server_class), cookie=cookie, qm_guid=qm_guid)
 
     def answer(self, qm_guid: bytes, *, refuse: bool = False) -> Ping:
-        """The response: kind of caller and cookie are echoed, the rest is ours."""
+        """Make the response: it echoes the caller's kind and cookie; the rest is ours."""
         return Ping(flags=self.client | refuse << 1, cookie=self.cookie, qm_guid=qm_guid)
 
     def answers(self, latest: Ping) -> bool:
-        """Whether this response belongs to our latest request; any other is disregarded."""
+        """True if this response belongs to our latest request; any other is ignored."""
         return self.cookie == latest.cookie
 
 
@@ -106,7 +106,7 @@ RESPONSE_PADDING: Final = bytes([PADDING_BYTE]) * 512
 
 @wire("MS-MQQB 2.2.3.1", size=552)
 class EstablishConnectionHeader(Wire):
-    """Who opens the session with whom. A zero ServerGuid asks whoever is at that address."""
+    """The two hosts of a session. A zero ServerGuid means whichever queue manager is at that address."""
 
     client_guid: guid = bytes(16)
     server_guid: guid = bytes(16)
@@ -122,11 +122,12 @@ class EstablishConnectionHeader(Wire):
 
     @property
     def swapped(self) -> bool:
-        """Some initiators send the two bytes of OperatingSystem the other way round; they are understood."""
+        """True if the two bytes of OperatingSystem are in the wrong order, as some initiators send them; they are
+        accepted."""
         return self.operating_system & 0xFF != OS_RESERVED and self.operating_system >> 8 == OS_RESERVED
 
     def normalized(self) -> int:
-        """OperatingSystem in the specification's byte order."""
+        """Return OperatingSystem in the specification's byte order."""
         word = self.operating_system
         return (word >> 8 | word << 8) & 0xFFFF if self.swapped else word
 
@@ -138,7 +139,7 @@ MAX_ACK_TIMEOUT_MS: Final = 120_000
 
 @wire("MS-MQQB 2.2.2.1", size=12)
 class ConnectionParametersHeader(Wire):
-    """The acknowledgment times and the window one side works with."""
+    """The acknowledgment times and the window that one side uses."""
 
     recoverable_ack_timeout_ms: u32 = MIN_RECOVERABLE_ACK_TIMEOUT_MS
     ack_timeout_ms: u32 = MIN_ACK_TIMEOUT_MS
@@ -146,7 +147,7 @@ class ConnectionParametersHeader(Wire):
     window_size: u16 = 64
 
     def check(self) -> None:
-        """Refuse times outside their range; the session is closed on them (ruling on MQQB-2.2.2.1-f)."""
+        """Refuse times outside their range, which close the session (ruling on MQQB-2.2.2.1-f)."""
         if not MIN_RECOVERABLE_ACK_TIMEOUT_MS <= self.recoverable_ack_timeout_ms <= MAX_ACK_TIMEOUT_MS:
             raise DecodeError(
                 f"RecoverableAckTimeout {self.recoverable_ack_timeout_ms} is outside 500..120000", 20
@@ -162,11 +163,11 @@ def _internal_base(size: int, flags: int = BASE_IN) -> BaseHeader:
 def _read_internal(
     data: bytes, expected: PacketType, sizes: tuple[int, ...]
 ) -> tuple[BaseHeader, InternalHeader]:
-    """The two headers all internal packets begin with, checked against the packet's kind."""
+    """Read the two headers that begin all internal packets, and check that they fit the packet's kind."""
     base = BaseHeader.decode(data)
     base.check()
     internal = InternalHeader.decode(data, BaseHeader.SIZE)
-    # A SessionHeader ends a SessionAck and no other internal packet.
+    # A SessionAck ends with a SessionHeader; no other internal packet does.
     session = BASE_SH if expected == PacketType.SESSION_ACK else 0
     if base.flags & (BASE_IN | BASE_SH | BASE_DH) != BASE_IN | session or internal.packet_type != expected:
         raise DecodeError(f"this is no {expected.name} packet", 2)
@@ -177,7 +178,7 @@ def _read_internal(
 
 @dataclass(slots=True)
 class EstablishConnection:
-    """Opens a session, and answers the opening (MS-MQQB 2.2.3)."""
+    """Opens a session, or answers the opening (MS-MQQB 2.2.3)."""
 
     SIZE = 572
 
@@ -195,7 +196,8 @@ class EstablishConnection:
         ping_sent: bool = False,
         server_class: bool = True,
     ) -> Self:
-        """``server_guid`` is None for a direct name; ``time_stamp_ms`` counts from the system's start."""
+        """Make the opening. ``server_guid`` is None for a direct name; ``time_stamp_ms`` counts from the system's
+        start."""
         header = EstablishConnectionHeader(
             client_guid, server_guid or NULL_GUID, time_stamp_ms & 0xFFFFFFFF, OS_RESERVED
         )
@@ -204,10 +206,10 @@ class EstablishConnection:
         return cls(_internal_base(cls.SIZE), InternalHeader(flags=PacketType.ESTABLISH_CONNECTION), header)
 
     def response(self, own_guid: bytes, *, refuse: bool = False) -> EstablishConnection:
-        """The acceptor's answer: what the initiator said comes back, a zero ServerGuid replaced by our own.
+        """Make the acceptor's answer: it repeats what the initiator said, with a zero ServerGuid replaced by ours.
 
-        Who asked for another queue manager is refused in any case. Of OperatingSystem only SE and OS are
-        echoed: the other bits are not ours to set.
+        An initiator that asked for another queue manager is refused in any case. Of OperatingSystem only SE and OS are
+        echoed: the acceptor may not set the other bits.
         """
         asked = self.header
         server_guid = asked.server_guid if any(asked.server_guid) else own_guid
@@ -219,11 +221,11 @@ class EstablishConnection:
         return EstablishConnection(_internal_base(self.SIZE), internal, header)
 
     def round_trip_ms(self, now_ms: int) -> int:
-        """The time between our request and this response, which echoes its TimeStamp; 32 bits may wrap."""
+        """Return the time between our request and this response, which echoes its TimeStamp; 32 bits may wrap."""
         return (now_ms - self.header.time_stamp) & 0xFFFFFFFF
 
     def meant_for(self, own_guid: bytes) -> bool:
-        """A zero ServerGuid means whoever is there; only another's GUID is refused (MQQB-2.2.1-f)."""
+        """True unless ServerGuid names another queue manager; zero means any (MQQB-2.2.1-f)."""
         return self.header.server_guid in (own_guid, NULL_GUID)
 
     @classmethod
@@ -248,7 +250,7 @@ class ConnectionParameters:
 
     @classmethod
     def of(cls, recoverable_ack_timeout_ms: int, ack_timeout_ms: int, window_size: int) -> Self:
-        """Times outside their ranges are brought to the nearest end."""
+        """Make the packet; times outside their ranges are moved to the nearest limit."""
         header = ConnectionParametersHeader(
             min(max(recoverable_ack_timeout_ms, MIN_RECOVERABLE_ACK_TIMEOUT_MS), MAX_ACK_TIMEOUT_MS),
             min(max(ack_timeout_ms, MIN_ACK_TIMEOUT_MS), MAX_ACK_TIMEOUT_MS),
@@ -268,12 +270,14 @@ class ConnectionParameters:
 
 
 SESSION_ACK_SIZES: Final = (36, 20)
-"""PacketSize of a SessionAck counts its SessionHeader in the published sample; the text would have 20."""
+"""The PacketSize of a SessionAck: it counts the SessionHeader in the published sample, but not according to the
+text.
+"""
 
 
 @dataclass(slots=True)
 class SessionAck:
-    """Acknowledges what came over a session (MS-MQQB 2.2.6)."""
+    """Acknowledges packets that came over a session (MS-MQQB 2.2.6)."""
 
     SIZE = 36
 
@@ -303,7 +307,7 @@ ORDER_ACK_LABEL: Final = "QM Ordering Ack"
 
 @wire("MS-MQQB 2.2.4.1", size=36, names={"tx_sequence_id": "TxSequenceID"})
 class OrderAckBody(Wire):
-    """Everything up to this number of a sequence has arrived in order."""
+    """Says that every message of a sequence up to this number has arrived in order."""
 
     tx_sequence_id: u64
     tx_sequence_number: u32
@@ -319,7 +323,7 @@ class OrderAckBody(Wire):
 
 @wire("MS-MQQB 2.2.5.1", size=36, names={"tx_sequence_id": "TxSequenceID", "source_guid": "SourceGUID", "message_id": "MessageID"})  # fmt: skip  # noqa: E501
 class FinalAckBody(Wire):
-    """What became of one transactional message in its destination queue."""
+    """Says what happened to one transactional message in its destination queue."""
 
     tx_sequence_id: u64
     tx_sequence_number: u32
@@ -329,7 +333,7 @@ class FinalAckBody(Wire):
 
     @classmethod
     def of(cls, message: UserMessage) -> Self:
-        """The body that speaks of ``message``, a transactional one."""
+        """Make the body for ``message``, which must be transactional."""
         data = message.data
         if not user_flags(data)[0] & USER_TH:
             raise EncodeError("only a transactional message has a FinalAck")
@@ -346,10 +350,10 @@ def build_order_message(
     message_id: int,
     sent_time: int,
 ) -> UserMessage:
-    """An OrderAck or FinalAck on its way to the original sender (MS-MQQB 2.2.4, 2.2.5).
+    """Build an OrderAck or FinalAck for the original sender (MS-MQQB 2.2.4, 2.2.5).
 
-    ``destination`` is the sender's GUID, or its address when the session serves a direct name. OrderAcks
-    travel express, FinalAcks recoverable.
+    ``destination`` is the sender's GUID, or its address when the session serves a direct name. OrderAcks are express
+    messages, FinalAcks recoverable ones.
     """
     final = isinstance(body, FinalAckBody)
     fits = message_class >= MessageClass.ACK_RECEIVE if final else message_class == MessageClass.ORDER_ACK
@@ -361,7 +365,7 @@ def build_order_message(
         user.destination_queue = ORDER_QUEUE_NUMBER
         user.destination_reference = QueueReference.PRIVATE_ON_DESTINATION
     else:
-        address = type(destination)(int(destination))  # without an IPv6 zone, which means nothing elsewhere
+        address = type(destination)(int(destination))  # without an IPv6 zone, which has no meaning elsewhere
         user.destination_queue = f"TCP:{address}\\{ORDER_QUEUE_NAME}"
         user.destination_reference = QueueReference.DIRECT
     user.delivery_mode = int(final)
@@ -383,8 +387,8 @@ def build_order_messages(
     message_ids: Sequence[int],
     sent_time: int,
 ) -> tuple[UserMessage, list[bytes]]:
-    """Several of them for one sender: the first one as :func:`build_order_message` builds it, and the packets of all,
-    which differ from it in MessageID and body."""
+    """Build several order messages for one sender. Returns the first, as :func:`build_order_message` builds it, and the
+    packets of all, which differ only in MessageID and body."""
     first = build_order_message(
         bodies[0],
         message_class,
@@ -409,7 +413,7 @@ _MESSAGE_ID: Final = next(spec for spec in UserHeader.FIELDS if spec.name == "me
 
 
 def is_for_order_queue(message: UserMessage) -> bool:
-    """Whether a message is meant for the acknowledgment processor and not for an application."""
+    """True if a message is for the acknowledgment processor and not for an application."""
     name = message.user.destination_queue
     if isinstance(name, str):
         return name.lower().endswith("\\" + ORDER_QUEUE_NAME.lower())
@@ -420,7 +424,9 @@ def is_for_order_queue(message: UserMessage) -> bool:
 
 
 def order_ack_body(message: UserMessage) -> OrderAckBody | FinalAckBody:
-    """The body of a message to the order queue, by its class. Express or recoverable, both are taken."""
+    """Read the body of a message to the order queue, by its class. Express and recoverable messages are both
+    accepted.
+    """
     if message.properties.message_size != 36:
         raise DecodeError(
             f"an order acknowledgment's body is 36 bytes, not {message.properties.message_size}"

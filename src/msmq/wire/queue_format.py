@@ -1,8 +1,8 @@
-"""QUEUE_FORMAT and its parts as values (MS-MQMQ 2.2.6 to 2.2.11); the NDR form is made elsewhere.
+"""QUEUE_FORMAT and its parts as values (MS-MQMQ 2.2.6 to 2.2.11); `queue_format_ndr` encodes them.
 
-The structure says the same as a format name: ``QueueFormat.from_name`` and ``QueueFormat.to_name`` go between
-the two. ``QueueFormat.from_members`` is for decoders: it refuses numbers that stand for nothing; ``to_name``
-applies the table of suffixes, flags and types and reads a direct name inside.
+The structure has the same meaning as a format name: ``QueueFormat.from_name`` and ``QueueFormat.to_name`` convert
+between the two. ``QueueFormat.from_members`` is for decoders: it refuses undefined numbers. ``to_name`` applies the
+table of suffixes, flags and types, and parses the direct name in the structure.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class QueueFormatFlags(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectId:
-    """OBJECTID (MS-MQMQ 2.2.8): a group and an object in it; for a private queue, its computer and number."""
+    """OBJECTID (MS-MQMQ 2.2.8): a group and an object in it; for a private queue, its computer and its number."""
 
     lineage: bytes
     uniquifier: int
@@ -75,7 +75,7 @@ class ObjectId:
 
 @dataclass(frozen=True, slots=True)
 class DLId:
-    """DL_ID (MS-MQMQ 2.2.9): a distribution list and, when known, the domain it lives in."""
+    """DL_ID (MS-MQMQ 2.2.9): a distribution list and, if known, its domain."""
 
     guid: bytes
     domain: str | None = None
@@ -88,8 +88,8 @@ class MulticastId:
     address: int
     port: int
 
-    # The text leaves the order of the address open. As in TA_ADDRESS the bytes in memory stand in dotted
-    # order, so the little-endian ULONG over them has the first octet lowest (MQMQ-2.2.10-a).
+    # The text does not define the order of the address. As in TA_ADDRESS the bytes in memory are in dotted order, so
+    # the little-endian ULONG has the first octet in its lowest byte (MQMQ-2.2.10-a).
     @classmethod
     def from_name(cls, name: MulticastName) -> MulticastId:
         return cls(int.from_bytes(IPv4Address(name.address).packed, "little"), name.port)
@@ -144,9 +144,9 @@ SUFFIX_RULES: dict[SuffixType, SuffixRule] = {
 class QueueFormat:
     """QUEUE_FORMAT (MS-MQMQ 2.2.7).
 
-    ``arm`` is the member of the union that ``type`` selects: nothing for UNKNOWN, a GUID for PUBLIC, MACHINE
-    and CONNECTOR, an `ObjectId` for PRIVATE, the direct name without "DIRECT=" for DIRECT and SUBQUEUE, a
-    `DLId`, a `MulticastId`. ``reserved`` is m_reserved: kept to be shown, but no part of the value.
+    ``arm`` is the member of the union that ``type`` selects: None for UNKNOWN, a GUID for PUBLIC, MACHINE and
+    CONNECTOR, an `ObjectId` for PRIVATE, the direct name without "DIRECT=" for DIRECT and SUBQUEUE, a `DLId`, a
+    `MulticastId`. ``reserved`` is m_reserved: kept to be displayed, but not compared.
     """
 
     type: QueueFormatType
@@ -157,7 +157,7 @@ class QueueFormat:
 
     @classmethod
     def from_members(cls, qft: int, suffix_and_flags: int, arm: Arm, reserved: int = 0) -> QueueFormat:
-        """The structure from its numbers on the wire; a number that stands for nothing is a `DecodeError`."""
+        """Make the structure from its numbers on the wire; raises `DecodeError` for an undefined number."""
         try:
             kind = QueueFormatType(qft)
         except ValueError:
@@ -178,7 +178,7 @@ class QueueFormat:
 
     @classmethod
     def from_name(cls, name: SingleName) -> QueueFormat:
-        """The structure that says what ``name`` says; a bare MACHINE= name makes one that names nothing."""
+        """Make the structure that corresponds to ``name``; a bare MACHINE= name gives one that names no queue."""
         kind, arm = _type_and_arm(name)
         suffix = name.suffix
         if kind is QueueFormatType.SUBQUEUE and suffix is SuffixType.NONE:
@@ -187,7 +187,8 @@ class QueueFormat:
         return cls(kind, arm, suffix, QueueFormatFlags.SYSTEM if system else QueueFormatFlags.NOT_SYSTEM)
 
     def to_name(self, *, version: MsmqVersion = MsmqVersion.V6) -> SingleName:
-        """The format name this stands for; MQ_ERROR_ILLEGAL_FORMATNAME if it breaks a rule or is UNKNOWN."""
+        """Return the corresponding format name; raises MQ_ERROR_ILLEGAL_FORMATNAME if a rule is broken or the type is
+        UNKNOWN."""
         self._check_table(version)
         name = _name(self)
         check(name, version=version)
@@ -248,13 +249,13 @@ def _name(form: QueueFormat) -> SingleName:
 
 
 def _direct_name(kind: QueueFormatType, suffix: SuffixType, text: str) -> DirectName:
-    """The direct name of the arm, with the suffix of the structure, which it must not contradict."""
+    """Return the direct name of the arm with the suffix of the structure, which must not contradict it."""
     name = DirectName.parse("DIRECT=" + text)
     if kind is QueueFormatType.SUBQUEUE and name.subqueue is None:
         raise IllegalFormatnameError("A SUBQUEUE queue format needs a direct name that ends in ;SUBQUEUE")
     if suffix is SuffixType.SUBQUEUE:
         suffix = SuffixType.NONE
-    # The suffix speaks of the journal *of* the queue in the union (2.2.11), so the text may leave it out.
+    # The suffix means the journal *of* the queue in the union (2.2.11), so the text may omit it.
     if suffix is SuffixType.JOURNAL and name.suffix is SuffixType.NONE:
         return replace(name, suffix=suffix)
     if name.suffix is not suffix:
@@ -266,7 +267,7 @@ REMOTE_READ_TYPES = frozenset(QueueFormatType) - {_T.CONNECTOR, _T.DL, _T.MULTIC
 
 
 def supported_by_remote_read(form: QueueFormat) -> bool:
-    """Whether MS-MQRR knows such a name: six types, and direct names over TCP and OS only (MS-MQRR 2.2.3)."""
+    """True if MS-MQRR allows such a name: six types, and direct names over TCP and OS only (MS-MQRR 2.2.3)."""
     if form.type not in REMOTE_READ_TYPES:
         return False
     if isinstance(form.arm, str):

@@ -1,8 +1,7 @@
-"""QUEUE_FORMAT as RPC carries it (MS-MQMQ 2.2.7 to 2.2.10, IDL in 5).
+"""Encode and decode QUEUE_FORMAT for RPC (MS-MQMQ 2.2.7 to 2.2.10, IDL in 5).
 
-The union repeats m_qft as its discriminant; its arm is aligned like a pointer, the widest thing an arm begins
-with. Decoding refuses numbers that stand for nothing; whether suffix, flags and type agree is for
-``QueueFormat.to_name`` to say.
+The union repeats m_qft as its discriminant; its arm is aligned like a pointer, the widest value that an arm begins
+with. Decoding refuses undefined numbers; ``QueueFormat.to_name`` checks that suffix, flags and type agree.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _GUIDS = (QueueFormatType.PUBLIC, QueueFormatType.MACHINE, QueueFormatType.CONNE
 
 
 def encode_queue_format(value: QueueFormat, ndr64: bool = False) -> bytes:
-    """One QUEUE_FORMAT as a stream of its own."""
+    """Encode one QUEUE_FORMAT as a stream of its own."""
     writer = NdrWriter(ndr64)
     write_queue_format(writer, value)
     writer.resolve()
@@ -26,7 +25,7 @@ def encode_queue_format(value: QueueFormat, ndr64: bool = False) -> bytes:
 
 
 def decode_queue_format(data: bytes | bytearray | memoryview, ndr64: bool = False) -> QueueFormat:
-    """The QUEUE_FORMAT that makes up all of ``data``."""
+    """Decode a QUEUE_FORMAT that takes up all of ``data``."""
     reader = NdrReader(data, ndr64)
     value = read_queue_format(reader)
     reader.resolve()
@@ -35,14 +34,15 @@ def decode_queue_format(data: bytes | bytearray | memoryview, ndr64: bool = Fals
 
 
 def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
-    """Write a QUEUE_FORMAT; what it points to follows with the writer's ``resolve``."""
+    """Write a QUEUE_FORMAT; its pointees follow with the writer's ``resolve``."""
     if type(value.arm) is not ARM_CLASSES[value.type]:
         raise EncodeError(f"a {value.type.name} queue format cannot hold this {type(value.arm).__name__}")
     writer.align(writer.pointer_size)
     writer.u8(value.type)
     writer.u8(value.suffix_and_flags)
     writer.u16(value.reserved)
-    if writer.ndr64:  # a union is aligned like its widest arm, discriminant and all (MS-RPCE 2.2.5.3.4.4)
+    # a union is aligned like its widest arm, including its discriminant (MS-RPCE 2.2.5.3.4.4)
+    if writer.ndr64:
         writer.align(writer.pointer_size)
     writer.u8(value.type)
     if value.arm is not None:
@@ -65,7 +65,7 @@ def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
 
 
 def read_queue_format(reader: NdrReader) -> Callable[[], QueueFormat]:
-    """Read a QUEUE_FORMAT; the thunk gives it once the reader's ``resolve`` was called."""
+    """Read a QUEUE_FORMAT; the thunk returns it once the reader's ``resolve`` was called."""
     reader.align(reader.pointer_size)
     qft, suffix_and_flags, reserved = reader.u8(), reader.u8(), reader.u16()
     if reader.ndr64:

@@ -1,10 +1,9 @@
-"""The sections a remotely read packet travels in (MS-MQRR 2.2.6, 2.2.7).
+"""The sections in which a remotely read packet travels (MS-MQRR 2.2.6, 2.2.7).
 
-A packet goes out whole, or cut: a reader that asked for less than the body gets a first section that ends
-inside the body and a second one with the headers behind it. ``SectionSizeAlloc`` of the first says where
-the second belongs, so that every header lies where PacketSize and the offsets of the packet have it; what
-was withheld is zero bytes there. The padding after a body counts to the first section: it belongs to the
-header that holds the body.
+A packet is sent whole or cut: a reader that asked for less than the body gets a first section that ends within the body
+and a second one with the headers after it. ``SectionSizeAlloc`` of the first says where the second belongs, so that
+every header is at the offset that the packet gives; what was left out is filled with zero bytes. The padding after a
+body belongs to the first section, because it is part of the header that holds the body.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 
 
 class SectionType(IntEnum):
-    """What a section holds (2.2.7)."""
+    """The content of a section (2.2.7)."""
 
     FULL_PACKET = 0
     BINARY_FIRST_SECTION = 1
@@ -37,7 +36,7 @@ _SECOND_OF = {
 
 
 class Section(NamedTuple):
-    """SectionBuffer (2.2.6); ``type`` is any number when it was received."""
+    """A SectionBuffer (2.2.6); a received one may have any number as its ``type``."""
 
     type: int
     size_alloc: int
@@ -49,9 +48,9 @@ class Section(NamedTuple):
 
 
 def split_sections(packet: bytes, max_body_size: int, max_compound_message_size: int) -> list[Section]:
-    """Cut a Message Packet for a reader that wants no more than so many bytes of its body.
+    """Cut a Message Packet for a reader that wants only part of its body.
 
-    The first limit is for a binary message, the second for one that came over HTTP, whose body is all of its
+    The first limit is for a binary message, the second for one that came over HTTP, whose body is its whole
     CompoundMessageHeader.
     """
     message = UserMessage.decode(packet, trailing=True)
@@ -80,7 +79,7 @@ def _properties_end(message: UserMessage) -> int:
 
 
 def _compound_range(message: UserMessage) -> tuple[int, int]:
-    """Where CompoundMessageHeader begins and ends: behind the debug and the envelope header."""
+    """Return where the CompoundMessageHeader begins and ends; it follows the debug and envelope headers."""
     data, limit, cursor = message.data, message.base.packet_size, _properties_end(message)
     if message.base.flags & BASE_DH:
         _, cursor = DebugHeader.read(data, cursor, limit)
@@ -90,7 +89,9 @@ def _compound_range(message: UserMessage) -> tuple[int, int]:
 
 
 def join_sections(sections: Sequence[Section]) -> bytes:
-    """The packet that was cut, with zero bytes for what was withheld; what makes no packet is refused."""
+    """Join the sections of a packet, with zero bytes for what was left out; raises DecodeError if they make no
+    packet.
+    """
     if not 1 <= len(sections) <= 2:
         raise DecodeError(f"a packet comes in one or two sections, not {len(sections)}")
     first, rest = sections[0], sections[1:]

@@ -1,15 +1,15 @@
-"""What a signature is made over (MS-MQMQ 2.5): the fields of a message, in order, as one run of bytes.
+"""The bytes that a signature covers (MS-MQMQ 2.5): fields of a message in order, joined together.
 
-Three lists exist, one for each generation of MSMQ. The specification names fields and not their bytes; the readings
-taken here are each one function, so that a capture from a real signer can turn them in one place:
+Three lists exist, one for each generation of MSMQ. The specification names fields, not their bytes; each of our
+interpretations is one function, so that a capture from a real signer can correct it in one place:
 
 * a queue name counts as what it names, without Count and padding (MQMQ-2.5.1-b): see :func:`queue_bytes`;
 * the label counts with its terminator, as it lies in the packet;
 * the format name list of MSMQ 3.0 is that of the destinations (MQMQ-2.5.3-b);
 * a field that is not there adds nothing.
 
-The body is the clear one: senders sign first and encrypt after (MQMQ-2.5.2-b), so an encrypted message is decrypted
-before its signature is looked at.
+The body is the clear one: senders sign before they encrypt (MQMQ-2.5.2-b), so an encrypted message is decrypted before
+its signature is verified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _SIX_BYTES = struct.Struct("<BBBBHI")
 
 
 class SignatureType(IntEnum):
-    """The signature lists, by the number a receiver keeps in SecurityHeader.Flags.AS once it has verified one."""
+    """The lists of signed fields, by the number that a receiver puts into SecurityHeader.Flags.AS after
+    verification.
+    """
 
     MSMQ_1_0 = 1
     MSMQ_2_0 = 3
@@ -33,7 +35,7 @@ class SignatureType(IntEnum):
 
 
 def signature_input(message: UserMessage, kind: SignatureType, clear_body: bytes | None = None) -> bytes:
-    """The bytes to hash. ``clear_body`` replaces the body of a message that travels encrypted."""
+    """Return the bytes to hash. ``clear_body`` replaces the body of an encrypted message."""
     fields = _first_six(message, message.body if clear_body is None else clear_body)
     if kind is SignatureType.MSMQ_2_0:
         fields += (*_travel(message), queue_bytes(message.user.destination_queue))
@@ -48,7 +50,7 @@ def signature_input(message: UserMessage, kind: SignatureType, clear_body: bytes
 
 
 def _first_six(message: UserMessage, body: bytes) -> tuple[bytes, ...]:
-    """2.5.1, with which the later lists begin too."""
+    """Return the fields of 2.5.1, with which the later lists begin too."""
     properties = message.properties
     label_offset = message.properties_offset + MessagePropertiesHeader.SIZE
     return (
@@ -62,7 +64,7 @@ def _first_six(message: UserMessage, body: bytes) -> tuple[bytes, ...]:
 
 
 def _travel(message: UserMessage) -> tuple[bytes, bytes, bytes]:
-    """From SourceQueueManager to ConnectorType: the run that 2.5.2 and 2.5.3 share."""
+    """Return the fields from SourceQueueManager to ConnectorType, which 2.5.2 and 2.5.3 share."""
     user, properties = message.user, message.properties
     numbers = _SIX_BYTES.pack(
         user.delivery_mode,
@@ -76,7 +78,7 @@ def _travel(message: UserMessage) -> tuple[bytes, bytes, bytes]:
 
 
 def queue_bytes(name: QueueName) -> bytes:
-    """A queue name as a signature counts it: the terminated text of a direct name, the identifiers of others."""
+    """Return the signed bytes of a queue name: the terminated text of a direct name, the identifiers of others."""
     if name is None:
         return b""
     if isinstance(name, str):

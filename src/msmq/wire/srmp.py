@@ -1,7 +1,7 @@
 """The two headers of a message that came over HTTP (MS-MQRR 2.2.5.1.2).
 
-They stand between DebugHeader and SoapHeader when UserHeader.Flags.AH is set. Lengths of text are in
-characters: the unit is not stated, and every other text length of the packet counts so.
+They come between DebugHeader and SoapHeader when UserHeader.Flags.AH is set. Lengths of text are in characters: the
+specification states no unit, and all other text lengths of a packet are in characters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msmq.wire.optional_headers import read_text_section, write_text_section
 
 @dataclass(slots=True)
 class SRMPEnvelopeHeader:
-    """The SOAP envelope (2.2.5.1.2.1); ids are not assigned by the specification and passed through."""
+    """The SOAP envelope (2.2.5.1.2.1); its ids are not assigned by the specification and are passed on."""
 
     data: str = ""
     header_id: int = 0
@@ -35,7 +35,7 @@ class SRMPEnvelopeHeader:
 
 @wire("MS-MQRR 2.2.5.1.2.2", size=16, names={"http_body_size": "HTTPBodySize"})
 class CompoundMessageHeader(Wire):
-    """The HTTP request that carried the message; the application's body is a window into it."""
+    """The HTTP request that carried the message; the application's body is a part of it."""
 
     header_id: u16 = 0
     reserved: u16 = 0

@@ -1,4 +1,4 @@
-"""What remote read makes of a UserMessage (MS-MQRR 2.2.5): overlaid fields, and headers that follow it."""
+"""Changes that remote read makes to a UserMessage (MS-MQRR 2.2.5): overlaid fields, and headers after it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DIRECT = QueueReference.DIRECT << 10
 
 
 def _address_fields(source: IPv4Address | IPv6Address | None) -> tuple[int, int, int, bytes]:
-    """AddressLength, AddressType, AddressScope and the address itself; all zero when it is not known."""
+    """Return AddressLength, AddressType, AddressScope and the address itself; all zero if it is not known."""
     if source is None:
         return 0, 0, 0, b""
     if isinstance(source, IPv4Address):
@@ -53,8 +53,8 @@ def _address_fields(source: IPv4Address | IPv6Address | None) -> tuple[int, int,
 
 @wire("MS-MQRR 2.2.5.1", size=16)
 class SourceAddress(Wire):
-    """The host a message to a direct name came from, in place of QueueManagerAddress: the beginning of what
-    ExtendedAddressHeader says behind its size. Only eight bytes of the address fit.
+    """The host that sent a message to a direct name; it replaces QueueManagerAddress. It is the beginning of an
+    ExtendedAddressHeader without the size; only eight bytes of the address fit.
     """
 
     address_length: u16 = 0
@@ -67,14 +67,14 @@ _NO_SOURCE = bytes(SourceAddress.SIZE)
 
 
 def host_address(source: IPv4Address | IPv6Address) -> bytes:
-    """A host's address the way remote read tells it in full (2.2.5.5), without the size in front. A queue keeps it in
+    """Write a host's address in the full form of remote read (2.2.5.5), without the size in front. A queue keeps it in
     this form beside each message that came from another host."""
     return ExtendedAddressHeader.of(source).encode()[_HEADER_SIZE:]
 
 
 @lru_cache(maxsize=1_024)
 def host_in(address: bytes) -> IPv4Address | IPv6Address:
-    """The host whose :func:`host_address` it is, without the scope, which only counts on this computer."""
+    """Read a :func:`host_address`, without the scope, which has a meaning on this computer only."""
     length = int.from_bytes(address[:2], "little")
     return ip_address(address[_BEFORE_ADDRESS : _BEFORE_ADDRESS + length])
 
@@ -83,18 +83,17 @@ _expiring = reader((BaseHeader, {"time_to_reach_queue_s"}), (UserHeader, {"sent_
 
 
 def expiry_time(time_to_reach_queue_s: int, sent_time: int) -> int:
-    """When TimeToReachQueue ends, in seconds since 1970; a time beyond 32 bits is as good as infinite."""
+    """Return when TimeToReachQueue ends, in seconds since 1970; a time beyond 32 bits counts as infinite."""
     if time_to_reach_queue_s == INFINITE:
         return INFINITE
     return min(sent_time + time_to_reach_queue_s, INFINITE)
 
 
 def remotely_read(message: UserMessage, source: bytes = b"") -> bytes:
-    """The bytes of a stored message the way remote read gives it (2.2.5.1).
+    """Return the bytes of a stored message as remote read transmits them (2.2.5.1).
 
-    TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host the
-    message came from (``source``, see :func:`host_address`), zeros if it was sent here. The stored message stays as it
-    is.
+    TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host that the message
+    came from (``source``, see :func:`host_address`), or zeros if it was sent here. The stored message is not changed.
     """
     data = message.data
     time_to_reach_queue_s, sent_time, flags = _expiring(data)
@@ -129,7 +128,7 @@ class ExtensionHeader(Wire):
 
 @wire("MS-MQRR 2.2.5.3", size=148)
 class SubqueueHeader(Wire):
-    """Where among the subqueues a message lies and what happened to it there; names take 31 characters."""
+    """The subqueue of a message and what happened to it there; names have at most 31 characters."""
 
     header_size: u32 = 148
     flags: u32 = 0
@@ -200,7 +199,7 @@ class DeadLetterHeader:
 
 @wire("MS-MQRR 2.2.5.5", size=28)
 class ExtendedAddressHeader(Wire):
-    """The host a message came from, IPv6 in full."""
+    """The host that a message came from, with its full address."""
 
     header_size: u32 = 28
     address_length: u16 = 0
@@ -215,7 +214,7 @@ class ExtendedAddressHeader(Wire):
 
     @property
     def source(self) -> IPv4Address | IPv6Address | None:
-        """The address, or None when the header says nothing (type 0) or something unknown."""
+        """The address, or None if the header has none (type 0) or one of an unknown type."""
         if self.address_type == IPV4:
             return IPv4Address(self.address[:4])
         if self.address_type == IPV6:
@@ -227,7 +226,7 @@ class ExtendedAddressHeader(Wire):
 
 @dataclass(slots=True)
 class MessagePacket:
-    """What a remote read carries (2.2.5): the message, then its trailing headers."""
+    """The packet of a remote read (2.2.5): the message, then its trailing headers."""
 
     message: UserMessage
     extension: ExtensionHeader
@@ -256,12 +255,12 @@ class MessagePacket:
 
     @property
     def dead_letter_invalid(self) -> bool:
-        """Whether the named dead-letter queue cannot be used; the flag means nothing where none is named."""
+        """True if the named dead-letter queue cannot be used; the flag means nothing if none is named."""
         return self.dead_letter is not None and bool(self.extension.dead_letter_invalid)
 
     @property
     def in_subqueue(self) -> SubqueueHeader | None:
-        """The SubqueueHeader as a reader takes it: disregarded when it names no subqueue."""
+        """The SubqueueHeader, or None if it names no subqueue and is to be ignored."""
         return self.subqueue if self.subqueue.subqueue else None
 
     @classmethod
@@ -286,7 +285,7 @@ class MessagePacket:
 def read_trailers(
     data: bytes, start: int = 0
 ) -> tuple[ExtensionHeader, SubqueueHeader, DeadLetterHeader | None, ExtendedAddressHeader]:
-    """The headers that follow a message at ``start``, up to the exact end."""
+    """Read the headers that follow a message at ``start``, up to the exact end."""
     extension, cursor = ExtensionHeader.read(data, start, len(data))
     if extension.header_size != 12 or extension.remaining_headers_size != len(data) - cursor:
         raise DecodeError("the ExtensionHeader contradicts the packet's length", start)

@@ -1,6 +1,6 @@
-"""PROPVARIANT: a value with its type, as properties travel (MS-MQMQ 2.2.12 to 2.2.17).
+"""PROPVARIANT: a value with its type, in which properties are transmitted (MS-MQMQ 2.2.12 to 2.2.17).
 
-``Variant(VT.UI4, 7)`` holds a Python value and is valid from birth: what the type cannot hold is refused.
+``Variant(VT.UI4, 7)`` holds a Python value and is always valid: a value that does not fit the type is refused.
 
 =====================  ==================================================================================
 type                   Python value
@@ -18,7 +18,7 @@ VECTOR | CLSID         tuple of 16-byte GUIDs
 VECTOR | VARIANT       tuple of Variant
 =====================  ==================================================================================
 
-On the wire (NDR) vt comes first and again as the discriminant of the union; a union arm starts at a multiple
+On the wire (NDR), vt comes first and again as the discriminant of the union; an arm of the union starts at a multiple
 of eight because the widest arms do. A vector or blob is a count and a pointer to that many elements.
 """
 
@@ -36,18 +36,18 @@ from msmq.wire.ndr import GUID_SIZE, NdrReader, NdrWriter
 T = TypeVar("T")
 
 MAX_NESTING: Final = 8
-"""How deep variants may hold variants. MS-MQMQ 2.3.12.25 needs three."""
+"""How deeply variants may be nested. MS-MQMQ 2.3.12.25 needs three levels."""
 
 UNION_ALIGNMENT: Final = 8
 _SMALLEST_VARIANT: Final = 10
-"""vt, the reserved members and the discriminant: what even an EMPTY element of an array takes."""
+"""vt, the reserved members and the discriminant: the size of an EMPTY element of an array."""
 
 VARIANT_TRUE: Final = 0xFFFF
 VARIANT_FALSE: Final = 0x0000
 
 
 class VT(IntEnum):
-    """VARENUM (MS-MQMQ 2.2.12); VECTOR is a bit on one of the others."""
+    """VARENUM (MS-MQMQ 2.2.12); VECTOR is a bit added to one of the others."""
 
     EMPTY = 0
     NULL = 1
@@ -76,7 +76,7 @@ Thunk: TypeAlias = "Callable[[], Value]"
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer type: its range, and its form in NDR."""
+    """An integer type: its range and its encoding in NDR."""
 
     low: int
     high: int
@@ -106,7 +106,7 @@ SCALARS: Final = (
 )
 
 VARTYPES: Final = frozenset({*SCALARS, *(VT.VECTOR | vt for vt in VECTORS)})
-"""Every vt a PROPVARIANT may have."""
+"""Every vt that a PROPVARIANT may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Variant:
 
 
 def vt_name(vt: int) -> str:
-    """The type as the specification writes it: "VT_UI1", "VT_UI1 | VT_VECTOR"."""
+    """Write the type as the specification does: "VT_UI1", "VT_UI1 | VT_VECTOR"."""
     if vt not in VARTYPES:
         return f"0x{vt:04X}"
     name = f"VT_{VT(vt & ~VT.VECTOR).name}"
@@ -132,7 +132,7 @@ def vt_name(vt: int) -> str:
 
 
 def encode_variant(variant: Variant, ndr64: bool = False) -> bytes:
-    """One PROPVARIANT as a stream of its own."""
+    """Encode one PROPVARIANT as a stream of its own."""
     writer = NdrWriter(ndr64)
     write_variant(writer, variant)
     writer.resolve()
@@ -140,7 +140,7 @@ def encode_variant(variant: Variant, ndr64: bool = False) -> bytes:
 
 
 def decode_variant(data: bytes | bytearray | memoryview, ndr64: bool = False) -> Variant:
-    """The PROPVARIANT that makes up all of ``data``."""
+    """Decode a PROPVARIANT that takes up all of ``data``."""
     reader = NdrReader(data, ndr64)
     variant = read_variant(reader)
     reader.resolve()
@@ -149,7 +149,7 @@ def decode_variant(data: bytes | bytearray | memoryview, ndr64: bool = False) ->
 
 
 def write_variant(writer: NdrWriter, variant: Variant, nesting: int = 0) -> None:
-    """Write a PROPVARIANT; what it points to follows with the writer's ``resolve``."""
+    """Write a PROPVARIANT; its pointees follow with the writer's ``resolve``."""
     if nesting > MAX_NESTING:
         raise EncodeError("variants nest too deeply")
     writer.align(UNION_ALIGNMENT)
@@ -158,7 +158,7 @@ def write_variant(writer: NdrWriter, variant: Variant, nesting: int = 0) -> None
         writer.u8(0)
     writer.u32(0)
     writer.u16(variant.vt)
-    # An empty arm has no bytes and so no alignment either: the value ends here (MQMQ-2.2.12-b).
+    # An empty arm has no bytes and thus no alignment: the value ends here (MQMQ-2.2.12-b).
     if variant.vt not in (VT.EMPTY, VT.NULL):
         writer.align(UNION_ALIGNMENT)
         _write_arm(writer, variant, nesting)
@@ -166,7 +166,7 @@ def write_variant(writer: NdrWriter, variant: Variant, nesting: int = 0) -> None
 
 
 def read_variant(reader: NdrReader, nesting: int = 0) -> Callable[[], Variant]:
-    """Read a PROPVARIANT; the thunk gives it once the reader's ``resolve`` was called."""
+    """Read a PROPVARIANT; the thunk returns it once the reader's ``resolve`` was called."""
     if nesting > MAX_NESTING:
         raise DecodeError("variants nest too deeply", reader.offset)
     reader.align(UNION_ALIGNMENT)
@@ -191,7 +191,7 @@ def _nothing() -> None:
 
 
 def _holds(vt: int, value: object) -> bool:
-    """Whether ``value`` is one that the type can hold."""
+    """True if the type can hold ``value``."""
     if vt in INTEGERS:
         return _is_integer(INTEGERS[vt], value)
     if vt in (VT.EMPTY, VT.NULL):
@@ -281,7 +281,7 @@ def _read_arm(reader: NdrReader, vt: int, nesting: int) -> Thunk:
 
 
 def _read_counted(reader: NdrReader, vt: int, nesting: int) -> Thunk:
-    """A BLOB (2.2.15) or one of the counted arrays (2.2.16): a count and a pointer to the elements."""
+    """Read a BLOB (2.2.15) or one of the counted arrays (2.2.16): a count and a pointer to the elements."""
     count = reader.u32()
     if vt in (VT.BLOB, VT.VECTOR | VT.UI1):
         octets = reader.pointer(lambda: reader.conformant_bytes(count))
@@ -296,7 +296,7 @@ def _read_counted(reader: NdrReader, vt: int, nesting: int) -> Thunk:
 
 
 def _pointee(elements: T | None, count: int) -> T | None:
-    """Null may stand for no elements, but not for some."""
+    """Check a pointee: null is allowed only if no elements are declared."""
     if elements is None and count:
         raise DecodeError(f"null pointer where {count} elements are declared")
     return elements
@@ -308,7 +308,7 @@ def _read_elements(reader: NdrReader, vt: VT, count: int, nesting: int) -> Thunk
         variants = [read_variant(reader, nesting + 1) for _ in range(count)]
         return lambda: tuple(variant() for variant in variants)
     if vt is VT.LPWSTR:
-        # each pointer is followed, later, by three counts and at least a terminator
+        # each pointer is followed later by three counts and at least a terminator
         reader.conformant_count(4 * reader.pointer_size + 2, count)
         strings = [reader.ref_pointer(reader.wide_string) for _ in range(count)]
         return lambda: tuple(string() for string in strings)

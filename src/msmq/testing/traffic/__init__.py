@@ -1,9 +1,9 @@
-"""Traffic like the world's: any legal message, from a seed.
+"""Realistic traffic: any legal message, drawn from a seed.
 
 A :class:`Draft` describes one message without saying how it is sent. :class:`Traffic` draws drafts from the tables in
 :mod:`msmq.testing.traffic.menus`: mostly ordinary messages and always some odd ones, or, with ``everything``, each
-choice as often as any other. Three doors turn a draft into what they take: :func:`properties_of` for the queue
-manager in this process, :func:`client_message` for the Python client, and :class:`WireSender` for packets.
+choice as often as any other. Three doors convert a draft into the form that they take: :func:`properties_of` for the
+queue manager in this process, :func:`client_message` for the Python client, and :class:`WireSender` for packets.
 
 The same seed gives the same drafts, whatever the doors do with them.
 """

@@ -1,4 +1,4 @@
-"""What a draft becomes at each door."""
+"""Convert a draft for each door."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLIENT_DELIVERY = {
 
 
 def properties_of(draft: Draft) -> Message:
-    """For ``manager.posting.send``, which adds the identifier, the time and the transaction."""
+    """Make the properties for ``manager.posting.send``, which adds the identifier, the time and the transaction."""
     reach_s, receive_s = draft.time_to_reach_queue_s, draft.time_to_be_received_s
     security = draft.security
     message = Message(
@@ -72,7 +72,7 @@ def properties_of(draft: Draft) -> Message:
 
 
 def client_message(draft: Draft) -> ClientMessage:
-    """For a sender of the Python client, which is opened for ``draft.destination``."""
+    """Make a message for a sender of the Python client, which is opened for ``draft.destination``."""
     return ClientMessage(
         body=draft.body,
         body_type=draft.body_type,
@@ -99,10 +99,10 @@ def client_message(draft: Draft) -> ClientMessage:
 
 
 class WireSender:
-    """A host that writes drafts as packets, with its own numbers and its own sequences of transactional messages."""
+    """A host that writes drafts as packets, with its own numbers and its own sequence of transactional messages."""
 
     def __init__(self, surroundings: Surroundings, now: Callable[[], int], sequence: TxSequenceID) -> None:
-        """``sequence`` is the TxSequenceID that its messages carry; ``now`` gives SentTime."""
+        """``sequence`` is the TxSequenceID that its messages carry; ``now`` returns SentTime."""
         self.surroundings = surroundings
         self._now = now
         self._sequence = sequence
@@ -111,11 +111,11 @@ class WireSender:
         self._transaction = 0
 
     def packet(self, draft: Draft) -> UserMessage:
-        """The packet of one message; one that is transactional is a whole transaction."""
+        """Make the packet of one message; a transactional one is a whole transaction."""
         return self.packets([draft])[0]
 
     def packets(self, drafts: Sequence[Draft]) -> list[UserMessage]:
-        """The packets of several messages. Those that are transactional belong to one transaction."""
+        """Make the packets of several messages. The transactional ones belong to one transaction."""
         transactional = [draft for draft in drafts if draft.transactional]
         self._transaction = self._transaction + 1 & 0xFFFFF
         return [
@@ -161,7 +161,7 @@ class WireSender:
 
 
 def _in_its_own_words(packet: UserMessage, draft: Draft) -> UserMessage:
-    """The packet with what other programs say in other ways than ours, and with the hops it has made."""
+    """Rewrite the packet as other programs may write it, and with the hops that it has made."""
     if not (draft.hops or draft.spelled_out or draft.spare_room or any(draft.numbers)):
         return packet
     user, properties = packet.user, packet.properties
@@ -191,7 +191,7 @@ def _in_its_own_words(packet: UserMessage, draft: Draft) -> UserMessage:
 
 
 def _spell_out(user: UserHeader) -> None:
-    """Name the hosts of private queues, which most senders leave out where the packet says them anyway."""
+    """Name the hosts of private queues, which most senders omit where the packet names them anyway."""
     response_host = user.host_of(user.response_reference, user.response_queue)
     if isinstance(user.response_queue, int) and response_host is not None:
         user.response_queue = PrivateQueueFormatName(response_host, user.response_queue)

@@ -1,4 +1,4 @@
-"""What a message is before anybody sends it, and what it may refer to."""
+"""A message before it is sent, and the things that it may refer to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.wire.headers import NULL_GUID
 
 
 class Door(Flag):
-    """Ways into a queue manager. Each can carry some things that others cannot."""
+    """The ways into a queue manager. Each can carry some things that others cannot."""
 
     MANAGER = 1
     """An application's message, handed to the queue manager in its own process."""
@@ -35,11 +35,11 @@ class Surroundings:
     """The world that messages refer to."""
 
     host: bytes
-    """The GUID of the queue manager that messages are sent to."""
+    """The GUID of the queue manager to which messages are sent."""
     source: bytes
-    """The GUID of the queue manager that they come from; for a local application it is the same."""
+    """The GUID of the queue manager from which they come; the same for a local application."""
     computer: str = "host"
-    """The name that direct names use for the queue manager they are sent to."""
+    """The name that direct names use for the destination host."""
     destinations: tuple[str, ...] = ()
     """Format names of queues that exist."""
     listeners: tuple[str, ...] = ()
@@ -47,16 +47,16 @@ class Surroundings:
     dead_letter_queues: tuple[str, ...] = ()
     """Paths of queues on the sender's computer that may get its dead letters."""
     unreachable: str = "192.0.2.1"
-    """An address that nobody answers at; this one is reserved for documentation."""
+    """An address at which nobody answers; this one is reserved for documentation."""
     largest_body: int = 4_190_000
-    """Bytes of the largest body: with every optional header, a packet then still stays within its limit."""
+    """The size of the largest body: with every optional header, a packet still stays within its limit."""
     signer: Signer | None = None
-    """Who signs packets; without one, none are signed."""
+    """Signs packets; without one, none are signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a SecurityHeader says, or is to say."""
+    """The content of a SecurityHeader."""
 
     sender: bytes = b""
     sender_is_queue_manager: bool = False
@@ -66,7 +66,8 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One message. Times are seconds; None is what the sender gets who says nothing. Empty text names no queue."""
+    """One message. Times are in seconds; None means the default for senders that say nothing. Empty text names no
+    queue."""
 
     destination: str
     body: bytes = b""
@@ -95,29 +96,29 @@ class Draft:
     algorithms: tuple[int, int] | None = None
     """HashAlgorithm and EncryptionAlgorithm, None for the usual ones."""
     soap: tuple[str, str] = ("", "")
-    """SoapHeader: its header and its body."""
+    """The header and the body of the SoapHeader."""
     destination_list: tuple[str, ...] = ()
     admin_list: tuple[str, ...] = ()
     response_list: tuple[str, ...] = ()
     # Only packets have these.
     hops: int = 0
     spelled_out: bool = False
-    """Private queues are named with the GUID of their host even if the packet says it elsewhere."""
+    """True if private queues are named with the GUID of their host even where the packet gives it elsewhere."""
     numbers: tuple[int, int] = (0, 0)
-    """Numbers of an administration and of a response queue on the destination's host, 0 for none. Beside a direct name,
-    which does not say the GUID of its host, they name nothing."""
+    """Numbers of an administration and a response queue on the destination's host, 0 for none. Beside a direct name,
+    which does not tell the GUID of its host, they name nothing."""
     spare_room: int = 0
-    """Bytes that AllocationBodySize has more than MessageSize."""
+    """How many bytes AllocationBodySize exceeds MessageSize."""
     final_ack_required: bool = False
     connector_queue_manager: bytes = NULL_GUID
     chosen: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Which option was drawn from each menu."""
+    """The option that was drawn from each menu."""
 
     @property
     def transactional(self) -> bool:
         return self.delivery is Delivery.TRANSACTIONAL
 
     def changed(self, **changes: Any) -> Draft:
-        """A copy with other values."""
+        """Return a copy with other values."""
         values = {name: getattr(self, name) for name in Draft.__dataclass_fields__}
         return Draft(**(values | changes))

@@ -1,4 +1,4 @@
-"""Drawing drafts."""
+"""Draw drafts at random."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msmq.testing.traffic.menus import MENUS, Menu
 
 _LISTS: Final = ("destination_list", "admin_list", "response_list")
 _UNASKED: Final = 0.9
-"""How many of those who ask for no acknowledgment name no administration queue."""
+"""The share of messages without an administration queue among those that ask for no acknowledgment."""
 
 
 class Traffic:
-    """Drafts of messages for one door."""
+    """Draws messages for one door."""
 
     def __init__(
         self,
@@ -27,8 +27,8 @@ class Traffic:
         everything: bool = False,
         without: Collection[tuple[str, str]] = (),
     ) -> None:
-        """With ``everything`` each option of a menu is as likely as any other. ``without`` names options, as menu and
-        option, that this traffic does not have."""
+        """With ``everything`` each option of a menu is equally likely. ``without`` names options to exclude, as menu
+        and option."""
         self.rng = rng
         self.surroundings = surroundings
         self.door = door
@@ -37,7 +37,7 @@ class Traffic:
         self._offers = cache(self._offer)
 
     def options(self, name: str) -> list[str]:
-        """What may be drawn from a menu here."""
+        """Return the options of a menu that may be drawn here."""
         return list(self._offers(name)[0])
 
     def _offer(self, name: str) -> tuple[list[str], list[float]]:
@@ -53,7 +53,7 @@ class Traffic:
         ]
 
     def draft(self, **given: Any) -> Draft:
-        """A message. What is ``given`` by the names of a draft's attributes is not drawn."""
+        """Draw a message. Attributes that are ``given`` are not drawn."""
         values: dict[str, Any] = {}
         chosen: dict[str, str] = {}
         for name, menu in MENUS.items():
@@ -68,7 +68,7 @@ class Traffic:
         return Draft(**values, chosen=chosen)
 
     def _settle(self, values: dict[str, Any], chosen: dict[str, str]) -> None:
-        """Attributes that depend on others."""
+        """Adjust attributes that depend on others."""
         unasked = "admin_queue" in chosen and not values["acknowledgements"]
         if unasked and not self.everything and self.rng.random() < _UNASKED:
             values["admin_queue"], chosen["admin_queue"] = "", "none"
@@ -87,7 +87,9 @@ class Traffic:
 
     @staticmethod
     def _settle_numbers(values: dict[str, Any], chosen: dict[str, str]) -> bool:
-        """Whether numbers can stand in the place of names; then the names go. A signature would count the names."""
+        """Put numbers in place of names, if that is possible. Returns whether it is; signatures would cover the
+        names.
+        """
         places = ("admin_queue", "response_queue")
         wanted = [name for name, number in zip(places, values["numbers"], strict=True) if number]
         drawn = all(name in chosen for name in wanted)
@@ -98,6 +100,6 @@ class Traffic:
         return True
 
     def transaction(self, **given: Any) -> list[Draft]:
-        """The messages of one transaction: one, or many."""
+        """Draw the messages of one transaction: one, or many."""
         count = self.rng.choices((1, 2, 3, self.rng.randint(4, 20)), (60, 15, 10, 15))[0]
         return [self.draft(**(given | {"delivery": Delivery.TRANSACTIONAL})) for _ in range(count)]

@@ -1,7 +1,7 @@
-"""The tables that drafts are drawn from: for each attribute its options, and how often the world chooses them.
+"""The tables from which drafts are drawn: for each attribute its options and their frequencies.
 
-An option belongs to the doors that can carry it. Each attribute of a draft has one menu of the same name, except
-those that two menus or none decide.
+An option belongs to the doors that can carry it. Each attribute of a draft has one menu of the same name, except those
+that depend on two menus or on none.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _U32: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that may be chosen."""
+    """One option of a menu."""
 
     weight: float
-    """How often the world chooses it, compared with the other options of its menu."""
+    """Its frequency, compared with the other options of its menu."""
     make: Make
     doors: Door = ANY
     offered: Callable[[Surroundings], bool] = lambda _: True
@@ -48,7 +48,7 @@ def _guid(rng: Random, world: Surroundings | None = None) -> bytes:
     return rng.randbytes(16)
 
 
-# --- the body and what stands beside it ------------------------------------------------------------------------
+# --- the body and what goes with it ----------------------------------------------------------------------------
 
 
 def _bytes(smallest: int, largest: int) -> Make:
@@ -175,7 +175,7 @@ _ADMIN_QUEUES: Final = {"none": Option(20, _is("")), **_NAMES}
 _RESPONSE_QUEUES: Final = {
     "none": Option(150, _is("")),
     **_NAMES,
-    # The generator replaces these two, for they depend on the administration queue.
+    # The generator replaces these two, because they depend on the administration queue.
     "the admin queue": Option(20, _is("")),
     "on the host of the admin queue": Option(2, _is("")),
 }
@@ -304,4 +304,4 @@ MENUS: Final[Mapping[str, Menu]] = {
     "final_ack_required": _flag(30, PACKET),
     "connector_queue_manager": _or_a_guid(1, PACKET),
 }
-"""All menus, in the order they are drawn from."""
+"""All menus, in the order of drawing."""

@@ -1,6 +1,7 @@
-"""What message bodies hold: the formatters of MSMQ's clients, as Python values.
+"""Message bodies as Python values: the formatters of MSMQ's clients.
 
-The protocol never looks into a body: BodyType (MessagePropertiesHeader, MS-MQMQ 2.2.19.3) is only the sender's word.
+The protocol never looks into a body: BodyType (MessagePropertiesHeader, MS-MQMQ 2.2.19.3) is only what the sender
+claims.
 
 ============  ===================  ====================================================================================
 formatter     BodyType             who writes it

@@ -1,8 +1,8 @@
 """Bodies whose BodyType is a VARTYPE, as MSMQ's COM objects and System.Messaging's ActiveXMessageFormatter write them.
 
 The two differ in two places, and both forms are read. COM writes a truth value in two bytes and a date as days since
-1899-12-30; System.Messaging writes a truth value in one byte and a date as ticks of 100 ns since the year 1. A date's
-eight bytes say which it is: no moment of the calendar has ticks that are also a plausible number of days.
+1899-12-30; System.Messaging writes a truth value in one byte and a date as ticks of 100 ns since the year 1. The eight
+bytes of a date show which form they have: no date in the calendar has ticks that are also a plausible number of days.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msmq.errors import DecodeError, EncodeError
 
 
 class BodyType(IntEnum):
-    """The VARTYPEs of bodies (MS-OAUT 2.2.7 and the PROPVARIANT's own): senders put any of them into BodyType."""
+    """The VARTYPEs of bodies (MS-OAUT 2.2.7 and those of PROPVARIANT): senders put any of them into BodyType."""
 
     EMPTY = 0
     NULL = 1
@@ -101,7 +101,7 @@ def known(body_type: int) -> bool:
 
 
 def read(body_type: int, body: bytes) -> Any:
-    """The value of a body as its VARTYPE says. DecodeError when type and size do not fit."""
+    """Read a body as the value its VARTYPE names. Raises DecodeError if type and size do not match."""
     layout = _NUMBERS.get(body_type)
     if layout is not None:
         return _exactly(layout, body)
@@ -144,14 +144,14 @@ def _date(body: bytes) -> datetime:
         return from_ticks(ticks)
     days = _exactly("<d", body)
     try:
-        # Before the epoch the days are negative and the time of day is counted forward all the same.
+        # Before the epoch the days are negative, but the time of day still counts forward.
         return _OLE_EPOCH + timedelta(days=int(days)) + timedelta(days=abs(days - int(days)))
     except (OverflowError, ValueError) as error:
         raise DecodeError("The date is outside the calendar.") from error
 
 
 def from_ticks(ticks: int, epoch: datetime = _YEAR_ONE) -> datetime:
-    """The moment so many units of 100 ns after ``epoch``; what is finer than a microsecond is dropped."""
+    """Return the time that many units of 100 ns after ``epoch``, cut to microseconds."""
     try:
         return epoch + timedelta(microseconds=ticks // _TICKS_PER_MICROSECOND)
     except OverflowError as error:
@@ -159,7 +159,7 @@ def from_ticks(ticks: int, epoch: datetime = _YEAR_ONE) -> datetime:
 
 
 def to_ticks(moment: datetime) -> int:
-    """Units of 100 ns since the year 1, of the moment as its clock shows it."""
+    """Return the units of 100 ns since the year 1, by the time that the clock of ``moment`` shows."""
     return (moment.replace(tzinfo=None) - _YEAR_ONE) // timedelta(microseconds=1) * _TICKS_PER_MICROSECOND
 
 
@@ -175,14 +175,14 @@ def _decimal(body: bytes) -> Decimal:
 
 
 def from_decimal_parts(digits: int, scale: int, negative: bool) -> Decimal:
-    """A number of 96 bits with its decimal point ``scale`` places from the right."""
+    """Make a number of 96 bits whose decimal point is ``scale`` places from the right."""
     if scale > _DECIMAL_SCALE:
         raise DecodeError("A decimal has more places than there are.")
     return Decimal((int(negative), tuple(map(int, str(digits))), -scale))
 
 
 def to_decimal_parts(value: Decimal) -> tuple[int, int, bool]:
-    """The digits, scale and sign of a number as DECIMAL has them."""
+    """Split a number into digits, scale and sign, as a DECIMAL holds them."""
     sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, str):
         raise EncodeError(f"{value} is no number that a decimal can hold.")
@@ -206,7 +206,9 @@ def _wide_text(body: bytes) -> str:
 
 
 def _byte_text(body: bytes) -> str:
-    """VT_LPSTR does not say its code page; what is no UTF-8 is taken for Windows-1252, which has every byte."""
+    """Decode a VT_LPSTR. Its code page is unknown: what is not UTF-8 is taken for Windows-1252, which has every
+    byte.
+    """
     body = body.removesuffix(b"\0")
     try:
         return body.decode()
@@ -234,8 +236,8 @@ _EMPTY: Final = BodyType.EMPTY
 
 
 def write(value: Any, body_type: int | None = None, *, as_net: bool = False) -> tuple[bytes, int]:
-    """The bytes of a value and its VARTYPE. ``body_type`` asks for another one than the usual; ``as_net`` writes truth
-    values and dates as System.Messaging reads them."""
+    """Write a value. Returns the body and its VARTYPE. ``body_type`` asks for a type other than the usual one;
+    ``as_net`` writes truth values and dates as System.Messaging reads them."""
     if isinstance(value, _BUFFERS):
         return bytes(value), (VT_BYTES if as_net else _EMPTY) if body_type is None else body_type
     if value is None:
@@ -280,7 +282,9 @@ def _write_date(moment: datetime) -> bytes:
 
 
 def _write_decimal(value: Decimal, body_type: int | None) -> tuple[bytes, int]:
-    """As currency, which every reader has, if it is an amount with four places; otherwise as DECIMAL."""
+    """Write an amount with at most four decimal places as currency, which every reader knows; other numbers as
+    DECIMAL.
+    """
     with localcontext(prec=40):
         units = value * _CURRENCY_UNIT if value.is_finite() else value
         fits = value.is_finite() and units == int(units) and -(1 << 63) <= units < 1 << 63

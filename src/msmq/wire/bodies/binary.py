@@ -1,8 +1,8 @@
-"""Bodies of System.Messaging's BinaryMessageFormatter as Python values, and Python values as such bodies.
+"""Read and write bodies of System.Messaging's BinaryMessageFormatter as Python values.
 
-.NET's own types become their Python equals: numbers, text, dates, GUIDs, lists, dictionaries, sets, streams. Every
-other object becomes a dict of its members with its class name as ``$type``. Written are numbers, text, truth values,
-dates, durations, GUIDs, bytes, lists (as ArrayList) and dicts (as Hashtable).
+.NET's own types become their Python counterparts: numbers, text, dates, GUIDs, lists, dictionaries, sets, streams.
+Every other object becomes a dict of its members with its class name as ``$type``. Values that can be written are
+numbers, text, truth values, dates, durations, GUIDs, bytes, lists (as ArrayList) and dicts (as Hashtable).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _MASK_32: Final = 0xFFFFFFFF
 
 
 def read(body: bytes) -> Any:
-    """The value of a stream of BinaryFormatter. DecodeError when it is none, is circular or too large."""
+    """Read the value of a BinaryFormatter stream. Raises DecodeError if it is none, or its value is circular or too
+    large."""
     graph = Graph(body)
     return _Reading(graph.objects).value(graph.root, 0)
 
@@ -44,8 +45,8 @@ def read(body: bytes) -> Any:
 class _Reading:
     """Turns the records of a graph into values.
 
-    An object that several others refer to is counted once for each of them: a few bytes can make a value that is small
-    in memory and endless when it is printed.
+    An object is counted once for each reference to it: otherwise a few bytes could make a value that is small in memory
+    and endless in print.
     """
 
     def __init__(self, objects: dict[int, Any]) -> None:
@@ -92,7 +93,7 @@ class _Reading:
     def _instance(self, given: Instance, depth: int) -> Any:
         members = {_member(name): self.value(part, depth + 1) for name, part in given.members.items()}
         name = given.name.partition("[")[0]
-        if members.keys() in ({"m_value"}, {"value__"}):  # a boxed number, an enumeration
+        if members.keys() in ({"m_value"}, {"value__"}):  # a boxed number or an enumeration
             return next(iter(members.values()))
         reader = _CLASSES.get(name)
         if reader is None:
@@ -104,7 +105,8 @@ class _Reading:
 
 
 def _member(name: str) -> str:
-    """A member's own name: properties have a field ``<Name>k__BackingField``, inherited ones ``Base+name``."""
+    """Return the bare name of a member: a property has the field ``<Name>k__BackingField``, an inherited one
+    ``Base+name``."""
     own = name.rpartition("+")[2]
     return own[1:].partition(">")[0] if own.startswith("<") else own
 
@@ -130,7 +132,7 @@ def _list(members: dict[str, Any]) -> list[Any]:
 
 
 def _pairs(pairs: Iterable[tuple[Any, Any]]) -> Any:
-    """A dict, or a list of pairs if Python cannot have these keys."""
+    """Make a dict, or a list of pairs if the keys are not hashable in Python."""
     kept = list(pairs)
     try:
         return dict(kept)
@@ -181,7 +183,7 @@ _CLASSES: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 def write(value: Any) -> bytes:
-    """The stream that BinaryFormatter reads as this value."""
+    """Write the BinaryFormatter stream of a value."""
     if value is None:
         raise EncodeError("BinaryFormatter has no form for a message that is null.")
     writing = _Writing()
@@ -191,7 +193,7 @@ def write(value: Any) -> bytes:
 
 
 class _Writing:
-    """Writes the records of a value. Objects follow each other; what refers to a later one says its number."""
+    """Writes the records of a value, one after another. A record that needs a later one refers to its number."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -203,7 +205,7 @@ class _Writing:
         return number
 
     def _object(self, number: int, value: Any, depth: int) -> None:
-        """An object with a number of its own."""
+        """Write an object that has a number of its own."""
         if depth > MOST_DEEP:
             raise EncodeError("The value is nested too deeply.")
         if isinstance(value, str):
@@ -248,7 +250,7 @@ class _Writing:
         self._elements(values, list(value.values()), depth)
 
     def _elements(self, number: int, values: list[Any], depth: int) -> None:
-        """An array of objects. Elements that are no plain values follow it."""
+        """Write an array of objects. Elements that are not simple values follow it."""
         self.out += struct.pack("<Bii", RecordType.ARRAY_SINGLE_OBJECT, number, len(values))
         later: list[tuple[int, Any]] = []
         for value in values:
@@ -265,7 +267,7 @@ class _Writing:
             self._object(one, value, depth + 1)
 
     def _boxed(self, number: int, value: Any) -> None:
-        """A plain value as an object of its class."""
+        """Write a simple value as an object of its class."""
         if isinstance(value, Decimal):
             digits, scale, negative = to_decimal_parts(value)
             parts = (negative << 31 | scale << 16, digits >> 64, digits & _MASK_32, digits >> 32 & _MASK_32)
@@ -305,7 +307,7 @@ class _Writing:
     def _class(
         self, number: int, name: str, *members: tuple[str, Primitive | BinaryType | str, bytes]
     ) -> None:
-        """An object of a system class; a member's type that is text is another system class."""
+        """Write an object of a system class. A member type given as text is the name of another system class."""
         self.out += struct.pack("<Bi", RecordType.SYSTEM_CLASS_WITH_MEMBERS_AND_TYPES, number) + _text(name)
         self.out += struct.pack("<i", len(members))
         for member, _, _ in members:
@@ -334,7 +336,7 @@ _BOXES: Final = {
 
 
 def _primitive(value: Any) -> tuple[Primitive, bytes] | None:
-    """The primitive type of a value and its bytes; None if it is no primitive."""
+    """Return the primitive type of a value and its bytes; None if it is no primitive."""
     if isinstance(value, bool):
         return Primitive.BOOLEAN, struct.pack("<?", value)
     if isinstance(value, int):

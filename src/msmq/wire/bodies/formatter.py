@@ -1,4 +1,4 @@
-"""The formatters together: which one wrote a body, and values to bodies and back."""
+"""The formatters together: detect which one wrote a body, and turn values into bodies and back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Body: TypeAlias = (
     "bytes | bytearray | memoryview | str | int | float | bool | UUID | Decimal | datetime | timedelta"
     " | dict[Any, Any] | list[Any] | tuple[Any, ...] | None"
 )
-"""What a formatter makes a body of; not each has a form for all of them."""
+"""The values that formatters write; not every formatter can write all of them."""
 
 
 class Formatter(StrEnum):
-    """How a value becomes a body."""
+    """The rules by which a value becomes a body."""
 
     NATIVE = "native"
     ACTIVEX = "activex"
@@ -31,13 +31,14 @@ class Formatter(StrEnum):
 
 
 _NATIVE, _ACTIVEX, _XML, _BINARY, _JSON = Formatter
-"""For `write_body`, which every message goes through: to look one up at the class takes longer than to compare it."""
+"""For `write_body`, which every message goes through: looking a member up in the class takes longer than the
+comparison."""
 _DOCUMENTS: Final = (dict, list)
-"""What the native formatter writes as JSON."""
+"""The values that the native formatter writes as JSON."""
 
 
 def read_value(body_type: int, body: bytes) -> Any:
-    """The value of a body as its type says, or as a document of XmlSerializer if it is one; else the bytes."""
+    """Read a body as its type says, or as an XmlSerializer document if it looks like one; else return the bytes."""
     try:
         return read_as(found, body_type, body) if (found := formatter_of(body_type, body)) else body
     except DecodeError:
@@ -45,7 +46,7 @@ def read_value(body_type: int, body: bytes) -> Any:
 
 
 def formatter_of(body_type: int, body: bytes) -> Formatter | None:
-    """The formatter that wrote a body, as far as it shows."""
+    """Return the formatter that wrote a body, if the body shows it."""
     if body_type == binary.VT_BINARY_OBJECT:
         return Formatter.BINARY
     if activex.known(body_type):
@@ -58,7 +59,7 @@ def formatter_of(body_type: int, body: bytes) -> Formatter | None:
 
 
 def read_as(formatter: Formatter | str, body_type: int, body: bytes) -> Any:
-    """The value of a body as ``formatter`` wrote it. DecodeError when it did not."""
+    """Read a body as ``formatter`` writes it. Raises DecodeError if it is not in that format."""
     how = Formatter(formatter)
     if how is Formatter.XML:
         return xml.read(body)
@@ -72,7 +73,7 @@ def read_as(formatter: Formatter | str, body_type: int, body: bytes) -> Any:
 
 
 def text_of(body_type: int, body: bytes) -> str | None:
-    """The text that a body is or holds; None when it is no text."""
+    """Return the text that a body is or holds; None if it is not text."""
     value = (
         read_value(body_type, body)
         if body_type == binary.VT_BINARY_OBJECT or activex.known(body_type)
@@ -89,9 +90,9 @@ def text_of(body_type: int, body: bytes) -> str | None:
 def write_body(
     value: Body, formatter: Formatter | str = Formatter.NATIVE, body_type: int | None = None
 ) -> tuple[bytes, int]:
-    """The bytes of a value and their BodyType; ``body_type`` asks for another one than the usual.
+    """Write a value. Returns the body and its BodyType; ``body_type`` asks for a type other than the usual one.
 
-    TypeError for what the formatter has no form for, EncodeError for what does not fit into the form.
+    Raises TypeError for a type that the formatter cannot write, EncodeError for a value that does not fit.
     """
     how = formatter if formatter.__class__ is Formatter else Formatter(formatter)
     if how is _XML:
@@ -105,7 +106,7 @@ def write_body(
 
 
 def to_json(value: Any) -> Any:
-    """A value that `read_value` gave, in the types that JSON has."""
+    """Convert a value of `read_value` to the types that JSON has."""
     if isinstance(value, dict):
         return {
             key if isinstance(key, str) else str(_plain(key)): to_json(each) for key, each in value.items()

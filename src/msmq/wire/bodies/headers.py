@@ -1,7 +1,7 @@
-"""Headers of .NET's service buses, which they keep in the extension of a message.
+"""Headers of .NET's service buses, kept in the extension of a message.
 
 NServiceBus writes an XML list: ``ArrayOfHeaderInfo`` of ``HeaderInfo`` with ``Key`` and ``Value``, perhaps followed by
-zero bytes. Rebus writes an object of JSON with text values.
+zero bytes. Rebus writes a JSON object with text values.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _MOST_BYTES: Final = 1 << 20
 
 
 class HeaderDialect(StrEnum):
-    """Whose headers they are."""
+    """The service bus whose headers they are."""
 
     NSERVICEBUS = "nservicebus"
     REBUS = "rebus"
 
 
 def write_headers(headers: Mapping[str, str | None], dialect: HeaderDialect | str) -> bytes:
-    """The extension of a message with these headers. EncodeError for text that XML cannot hold, in that dialect."""
+    """Write the extension of a message with these headers. Raises EncodeError for text that the XML of NServiceBus
+    cannot hold."""
     if HeaderDialect(dialect) is HeaderDialect.REBUS:
         return json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":")).encode()
     items = "".join(
@@ -35,20 +36,19 @@ def write_headers(headers: Mapping[str, str | None], dialect: HeaderDialect | st
 
 
 def _value(value: str | None) -> str:
-    """A header without a value is one without the element, which is how .NET reads it."""
+    """Write a header's value; no element for None, as .NET reads it."""
     return "" if value is None else f"<Value>{escaped(value)}</Value>"
 
 
 def read_headers(extension: bytes) -> dict[str, str] | None:
-    """The headers in their order; None when the extension holds none."""
+    """Return the headers in their order; None if the extension holds none."""
     found = _read(extension)
     return None if found is None else {key: value or "" for key, value in found[1].items()}
 
 
 def with_headers(extension: bytes, more: Mapping[str, str]) -> bytes | None:
-    """An extension that has headers, with ``more`` of them in its own dialect; None when it holds none: what is
-    somebody else's stays as it is. A header that is there already gets the new value, for a list with one name twice
-    is refused by NServiceBus."""
+    """Add headers to an extension that has some, in its own dialect. Returns None if it holds none: foreign data stays
+    as it is. An existing header gets the new value, because NServiceBus refuses a list with one name twice."""
     found = _read(extension)
     return None if found is None else write_headers({**found[1], **more}, found[0])
 

@@ -1,8 +1,8 @@
 """MS-NRBF, the stream of .NET's BinaryFormatter, read into a graph of plain records.
 
-Nothing is ever instantiated: a class is a name with values, whatever the name is. The stream comes from a stranger, so
-lengths are checked against what is left before anything is read, and the elements of all arrays together, the records
-and the depth of nesting are limited. `msmq.wire.bodies.binary` turns the graph into Python values.
+Nothing is ever instantiated: whatever its name, a class is only a name with values. The stream may come from anybody,
+so each length is checked against the bytes that are left before anything is read, and the total of array elements and
+records and the depth of nesting are limited. `msmq.wire.bodies.binary` turns the graph into Python values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from msmq.wire.bodies.activex import from_ticks
 MOST_DEEP: Final = 100
 _ELEMENTS_ALWAYS: Final = 8192
 _ELEMENTS_PER_BYTE: Final = 16
-"""A run of nulls takes five bytes whatever its length. A list that .NET made twice as large as it needs still fits."""
+"""A run of nulls takes five bytes whatever its length. The limit still allows a list for which .NET reserved twice its
+size."""
 _MOST_MEMBERS: Final = 10_000
 _TICKS: Final = (1 << 62) - 1
 
@@ -94,14 +95,14 @@ LAYOUTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """MemberReference: the object with this number, which may come later in the stream."""
+    """A MemberReference to the object with this number, which may come later in the stream."""
 
     number: int
 
 
 @dataclass(slots=True)
 class Instance:
-    """An object of a class: its full name, and what its members are."""
+    """An object of a class: its full name and its members."""
 
     name: str
     members: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What is known of a class: a member's type is None where the record does not say it."""
+    """The description of a class. The type of a member is None where the record does not give it."""
 
     name: str
     members: tuple[str, ...]
@@ -174,7 +175,7 @@ class Graph:
         self._text()
 
     def _record(self, kind: RecordType, depth: int) -> Any:
-        """The value of a record, which is also kept by its number if it has one."""
+        """Read a record's value, and keep it by its number if it has one."""
         if depth > MOST_DEEP:
             raise DecodeError("The stream is nested too deeply.", self._at)
         self._count(1)
@@ -184,7 +185,7 @@ class Graph:
         return reader(self, depth)
 
     def _next(self, depth: int) -> Any:
-        """The next value; libraries may stand in front of it."""
+        """Read the next value, skipping libraries before it."""
         while (kind := self._record_type()) is RecordType.BINARY_LIBRARY:
             self._library()
         return self._record(kind, depth)
@@ -233,7 +234,7 @@ class Graph:
             raise DecodeError(f"There is no binary type {number}.", self._at - 1) from error
 
     def _type_information(self, kind: BinaryType) -> Primitive | None:
-        """Reads what follows a binary type; only for a primitive does it change how values are read."""
+        """Read what follows a binary type. Only a primitive type affects how values are read; it is returned."""
         if kind in (BinaryType.PRIMITIVE, BinaryType.PRIMITIVE_ARRAY):
             primitive = self._primitive_type()
             return primitive if kind is BinaryType.PRIMITIVE else None
@@ -273,7 +274,7 @@ class Graph:
             layout = LAYOUTS[kind]
             content = self._take(total * struct.calcsize(layout))
             if kind is Primitive.BYTE:
-                made.elements = content  # type: ignore[assignment]  # bytes are a list of numbers, and are kept as such
+                made.elements = content  # type: ignore[assignment]  # bytes serve as a list of numbers
                 return made
             self._count(total)
             made.elements = [each for (each,) in struct.iter_unpack(layout, content)]
@@ -369,7 +370,7 @@ class Graph:
         return int.from_bytes(self._take(4), "little", signed=True)
 
     def _text(self) -> str:
-        """LengthPrefixedString (MS-NRBF 2.1.1.6): seven bits of the length in each of up to five bytes."""
+        """Read a LengthPrefixedString (MS-NRBF 2.1.1.6), whose length takes seven bits of each of up to five bytes."""
         length = 0
         for shift in range(0, 35, 7):
             byte = self._take(1)[0]
@@ -390,7 +391,7 @@ class Graph:
 
 
 def date_time(data: int) -> datetime:
-    """A DateTime: ticks in 62 bits, and above them whether its clock is that of UTC."""
+    """Read a DateTime: ticks in 62 bits, and above them whether the time is UTC."""
     moment = from_ticks(data & _TICKS)
     return moment.replace(tzinfo=UTC) if data >> 62 == 1 else moment
 

@@ -1,4 +1,4 @@
-"""Bodies as text for people: where the type says so or the bytes plainly are text, and numbers as they are printed."""
+"""Bodies as text for people: where the type says so or the bytes clearly are text; numbers are printed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BodyText(NamedTuple):
 
 
 def type_name(body_type: int) -> str | None:
-    """``VT_BSTR``, ``VT_VECTOR | VT_UI1``; None for a number that is no VARTYPE known here."""
+    """Return the name of a type, such as ``VT_BSTR`` or ``VT_VECTOR | VT_UI1``; None for an unknown number."""
     try:
         name = f"VT_{BodyType(body_type & ~VT_VECTOR).name}"
     except ValueError:
@@ -31,7 +31,7 @@ def type_name(body_type: int) -> str | None:
 
 
 def read_text(body_type: int, body: bytes) -> BodyText | None:
-    """The body as text, or None when it is empty or something else."""
+    """Read a body as text; None if it is empty or not text."""
     if not body:
         return None
     if body_type in (BodyType.BSTR, BodyType.LPWSTR):
@@ -51,7 +51,7 @@ def read_text(body_type: int, body: bytes) -> BodyText | None:
 
 
 def read_number(body_type: int, body: bytes) -> str | None:
-    """The body as the number, date, truth value or GUID its type says, when its size fits."""
+    """Read a body as the number, date, truth value or GUID that its type names; None if it is none."""
     if body_type not in SCALARS:
         return None
     try:
@@ -66,7 +66,7 @@ def read_number(body_type: int, body: bytes) -> str | None:
 
 
 def _looks_wide(body: bytes) -> bool:
-    """Text of European languages in UTF-16: every second byte is zero, nearly always."""
+    """True if every second byte is nearly always zero, as in UTF-16 text of European languages."""
     high = body[1:512:2]
     return len(body) % 2 == 0 and high.count(0) * 10 >= len(high) * 9
 
@@ -83,7 +83,7 @@ def _text(body: bytes, codec: str, encoding: str) -> BodyText | None:
 
 
 def _kind(text: str) -> str:
-    """By its first and last characters only: a preview's caption, not a verdict."""
+    """Guess the kind of text by its first and last characters only: enough for the caption of a preview."""
     bare = text.strip()
     if bare.startswith("<") and bare.endswith(">"):
         return "XML"

@@ -1,12 +1,12 @@
 """Bodies of System.Messaging's XmlMessageFormatter: a document of XmlSerializer.
 
-The root of a simple value is named for its XSD type (``<int>5</int>``), that of a list ``ArrayOf`` something, and that
+The root element of a simple value is named for its XSD type (``<int>5</int>``), that of a list ``ArrayOf...``, and that
 of an object for its class. An object becomes a dict with its class name as ``$type``. XmlSerializer writes no types
-beside the values of an object's members, so these are text, unless they are objects or lists themselves. A list
-without a wrapper is a repeated element and becomes a list under its name, attributes are named ``@name``.
+beside the values of an object's members, so these are text, unless they are objects or lists themselves. A list without
+a wrapper is a repeated element and becomes a list under its name. Attributes are named ``@name``.
 
-Documents come from strangers. One with a type declaration is refused, so that no entity is ever expanded, and so is one
-that is nested too deeply.
+Documents may come from anybody. One with a document type declaration is refused, so that no entity is ever expanded,
+and so is one that is nested too deeply.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _DECIMAL: Final = re.compile(r"[+-]?\d{0,40}(\.\d{0,40})?", re.ASCII)
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _EMPTY_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
-# xml.sax.saxutils would do, and imports a web client with it: a tenth of the time that every command takes to start.
+# xml.sax.saxutils would do, but it imports a web client: a tenth of the time that every command takes to start.
 _MARKUP: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _IN_TEXT: Final = str.maketrans(_MARKUP | {"\r": "&#xD;"})
 _IN_ATTRIBUTE: Final = str.maketrans(_MARKUP | {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def parse_document(body: bytes) -> Element:
-    """The root of a document, which may be UTF-8 or UTF-16. DecodeError for everything that is none."""
+    """Parse a document in UTF-8 or UTF-16. Returns its root; raises DecodeError if it is not XML."""
     try:
         text = body.decode("utf-16" if body.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
-        # A declaration may name another encoding than the one the text had.
+        # The declaration may name an encoding that the text no longer has.
         text = _EMPTY_DECLARATION.sub("", text, count=1)
         if "<!DOCTYPE" in text:
             raise DecodeError("The document has a type declaration, which is refused.")
@@ -55,12 +55,12 @@ def parse_document(body: bytes) -> Element:
 
 
 def local_name(tag: str) -> str:
-    """A name without its namespace."""
+    """Return a name without its namespace."""
     return tag.rpartition("}")[2]
 
 
 def read(body: bytes) -> Any:
-    """The value of a document of XmlSerializer."""
+    """Read the value of an XmlSerializer document."""
     root = parse_document(body)
     try:
         return _read_root(root)
@@ -78,12 +78,12 @@ def _read_root(root: Element) -> Any:
 
 
 def _named(element: Element, value: Any) -> Any:
-    """An object gets the name of its class, which is that of its element unless it says another one."""
+    """Add the class name to an object: the name of its element, unless it has another one already."""
     return {"$type": local_name(element.tag)} | value if isinstance(value, dict) else value
 
 
 def _item(element: Element, depth: int) -> Any:
-    """The value of an element that is named for its type."""
+    """Read an element that is named for its type."""
     kind = local_name(element.attrib.get(f"{_XSI}type", "").rpartition(":")[2]) or local_name(element.tag)
     reader = _READERS.get(kind)
     if element.attrib.get(f"{_XSI}nil") in ("true", "1"):
@@ -92,7 +92,7 @@ def _item(element: Element, depth: int) -> Any:
 
 
 def _content(element: Element, depth: int) -> Any:
-    """The value of an element that is named for a member."""
+    """Read an element that is named for a member."""
     if depth > _MOST_DEEP:
         raise DecodeError("The document is nested too deeply.")
     if element.attrib.get(f"{_XSI}nil") in ("true", "1"):
@@ -185,14 +185,14 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "QName": str,
 }
 _ITEM_NAMES: Final = frozenset(_READERS) - {"date", "time", "TimeSpan"} | {"anyType"}
-"""Names of elements that make their parent a list."""
+"""Names of elements whose parent is a list."""
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
 def write(value: Any) -> bytes:
-    """The document that XmlSerializer would write for a value. A dict is an object, whose class is its ``$type``."""
+    """Write a value as XmlSerializer does. A dict is an object, whose class is its ``$type``."""
     if isinstance(value, dict):
         name = str(value.get("$type", "object")).rpartition(".")[2]
         return f"{_PROLOGUE}{_element(name, value, _NAMESPACES, 0)}".encode()
@@ -272,7 +272,8 @@ def _element(name: str, value: Any, attributes: str, depth: int) -> str:
 
 
 def _repeated(member: Any) -> bool:
-    """True for a list of objects without class names, which is a repeated element; others have a wrapper."""
+    """True for a list of objects without class names, which is written as a repeated element; other lists get a
+    wrapper."""
     return isinstance(member, list) and all(isinstance(each, dict) and "$type" not in each for each in member)
 
 
@@ -299,11 +300,11 @@ def _checked(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as the content of an element. Readers of XML take a bare carriage return for a line feed, so it is written
-    as a reference, which all of them understand. EncodeError for what XML cannot hold."""
+    """Write text as the content of an element; raises EncodeError for characters that XML cannot hold. Readers of XML
+    turn a bare carriage return into a line feed, so it is written as a reference."""
     return _checked(text).translate(_IN_TEXT)
 
 
 def _quoted(text: str) -> str:
-    """The value of an attribute, in its quotation marks."""
+    """Write the value of an attribute with its quotation marks."""
     return f'"{text.translate(_IN_ATTRIBUTE)}"'

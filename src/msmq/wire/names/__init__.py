@@ -1,4 +1,4 @@
-"""Queue names (MS-MQMQ 2.1): values, their parsers and their text.
+"""Queue names (MS-MQMQ 2.1) as values, with their parsers and their text.
 
 ========================  =============================================  ==============================
 value                     text                                           section
@@ -14,9 +14,9 @@ value                     text                                           section
 `MultipleElementName`     ``DIRECT=OS:a\\q,PUBLIC=<guid>``               2.1.7
 ========================  =============================================  ==============================
 
-A value does not check itself when it is made; ``str(value)`` prints it and the parsers are the one grammar,
-so ``check(name)`` reads the printed text back. The literals of the grammar are matched without regard to case
-and printed in the case of the specification.
+Values are not checked when they are made: ``str(value)`` prints one, and ``check(name)`` parses the printed text again,
+so that the parsers are the only grammar. The literals of the grammar are matched in any case and printed in the case of
+the specification.
 """
 
 from msmq.wire.names.common import MsmqVersion, QueueKind, SuffixType

@@ -1,4 +1,4 @@
-"""What all names share: versions, suffixes and the grammar of queue names (MS-MQMQ 2.1.1, 2.2.11)."""
+"""What all queue names share: versions, suffixes and parts of the grammar (MS-MQMQ 2.1.1, 2.2.11)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class QueueKind(Enum):
 
 
 class BadNameError(ValueError):
-    """Text outside the grammar; the public parsers turn it into the status their caller expects."""
+    """Text outside the grammar; the public parsers turn it into the status that their caller expects."""
 
 
 PRIVATE_MARK = "private$\\"
@@ -54,13 +54,13 @@ _SUBQUEUE = re.compile(r"[\x21\x23-\x2A\x2D-\x3A\x3C-\x5B\x5D-\x7F]{1,32}")
 
 
 def check_ascii(text: str) -> None:
-    """Every name is ASCII, and some other letters become ASCII ones when their case is changed."""
+    """Refuse text that is not ASCII: the case mapping turns some other letters into ASCII ones."""
     if not text.isascii():
         raise BadNameError("A name is written in ASCII characters")
 
 
 def check_computer(computer: str) -> None:
-    """Computer: 1 to 256 VCHAR."""
+    """Check a Computer: 1 to 256 VCHAR."""
     if not _COMPUTER.fullmatch(computer):
         raise BadNameError(
             "A computer name is 1 to 256 printable ASCII characters without space or backslash"
@@ -68,7 +68,7 @@ def check_computer(computer: str) -> None:
 
 
 def check_queue_name(name: str, version: MsmqVersion) -> None:
-    """QueueName without its subqueue, by the grammar of ``version``."""
+    """Check a QueueName without its subqueue against the grammar of ``version``."""
     if version is MsmqVersion.V1:
         if not _QUEUE_NAME_V1.fullmatch(name):
             raise BadNameError("A queue name is 1 to 124 printable ASCII characters without space, \\ and ;")
@@ -79,7 +79,7 @@ def check_queue_name(name: str, version: MsmqVersion) -> None:
 
 
 def check_subqueue(subqueue: str, version: MsmqVersion) -> None:
-    """Subqueue: 1 to 32 characters of a queue name, from MSMQ 4.0 on."""
+    """Check a subqueue: 1 to 32 characters of a queue name, from MSMQ 4.0 on."""
     if version < MsmqVersion.V4:
         raise BadNameError(f"Subqueues exist from MSMQ 4.0 on, not in MSMQ {version}.0")
     if not _SUBQUEUE.fullmatch(subqueue):

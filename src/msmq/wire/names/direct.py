@@ -26,7 +26,7 @@ DIRECT_PREFIX = "DIRECT="
 
 
 class Protocol(Enum):
-    """The token before the colon."""
+    """The protocol: the token before the colon."""
 
     TCP = "TCP"
     OS = "OS"
@@ -34,12 +34,12 @@ class Protocol(Enum):
     HTTPS = "HTTPS"
     IPX = "IPX"
     SPX = "SPX"
-    """Not in the grammar of direct names; received in the order queue names of MS-MQQB 2.2.4 and 2.2.5."""
+    """Not in the grammar of direct names, but received in the order queue names of MS-MQQB 2.2.4 and 2.2.5."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectName:
-    """DirectName: a queue by the address of its computer; the directory is never asked.
+    """DirectName: a queue by the address of its computer, without the directory.
 
     ``address`` is the IP address, computer name, ``net:node`` pair or HTTP host. ``queue`` is empty for the
     three machine queues, whose ``kind`` is SYSTEM and whose ``suffix`` says which one it is. ``port`` is the
@@ -56,7 +56,7 @@ class DirectName:
 
     @classmethod
     def parse(cls, text: str, *, version: MsmqVersion = MsmqVersion.V6) -> DirectName:
-        """Read ``DIRECT=...``; anything outside the grammar is MQ_ERROR_ILLEGAL_FORMATNAME."""
+        """Parse ``DIRECT=...``; anything outside the grammar is MQ_ERROR_ILLEGAL_FORMATNAME."""
         try:
             check_ascii(text)
             if text[: len(DIRECT_PREFIX)].upper() != DIRECT_PREFIX:
@@ -67,7 +67,7 @@ class DirectName:
 
     @classmethod
     def from_wire_text(cls, text: str) -> DirectName:
-        """Read the text of a received DirectQueueFormatName, without the prefix and with SPX: allowed."""
+        """Parse a received DirectQueueFormatName, which has no prefix and may begin with SPX:."""
         try:
             return parse_direct(text, MsmqVersion.V6, received=True)
         except BadNameError as problem:
@@ -75,7 +75,7 @@ class DirectName:
 
     @property
     def wire_text(self) -> str:
-        """The name as packets and QUEUE_FORMAT hold it: without "DIRECT=" and without the final null."""
+        """The name as packets and QUEUE_FORMAT hold it: without "DIRECT=" and without the terminating null."""
         place = f"{self.protocol.value}:{self.address_specification}\\"
         if self.kind is QueueKind.SYSTEM:
             return f"{place}{SYSTEM_MARK.upper()}{self.suffix.name}"
@@ -89,7 +89,7 @@ class DirectName:
 
     @property
     def address_specification(self) -> str:
-        """ProtocolAddressSpecification: the address in the form its protocol wants."""
+        """ProtocolAddressSpecification: the address in the form of its protocol."""
         if self.protocol not in HTTP_DEFAULT_PORT:
             return self.address
         port = "" if self.port is None else f":{self.port}"
@@ -97,22 +97,22 @@ class DirectName:
 
     @property
     def host(self) -> str:
-        """What a resolver is asked for; "." is this computer."""
+        """The host to be resolved; "." is this computer."""
         return self.address.strip("[]") if self.protocol in HTTP_DEFAULT_PORT else self.address
 
     @property
     def is_local(self) -> bool:
-        """Whether the name says "this computer" without naming it."""
+        """True if the name means this computer without naming it."""
         return self.host == "."
 
     @property
     def http_port(self) -> int | None:
-        """The port of an HTTP or HTTPS name, 80 and 443 where it gives none; nothing for other protocols."""
+        """The port of an HTTP or HTTPS name, by default 80 or 443; None for other protocols."""
         return HTTP_DEFAULT_PORT.get(self.protocol) if self.port is None else self.port
 
     @property
     def ipx(self) -> tuple[bytes, bytes]:
-        """Network number and node of an IPX or SPX address."""
+        """The network number and node of an IPX or SPX address."""
         if self.protocol not in (Protocol.IPX, Protocol.SPX):
             raise ValueError(f"a {self.protocol.value} name has no IPX address")
         return bytes.fromhex(self.address[:8]), bytes.fromhex(self.address[9:])
@@ -129,7 +129,7 @@ _IPV4 = re.compile(rf"{_DEC_OCTET}(?:\.{_DEC_OCTET}){{3}}")
 _IPX = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{12}")
 _SPX = re.compile(r"[0-9A-Fa-f]{8}[.:][0-9A-Fa-f]{12}")
 
-# The backslash after /MSMQ is the form of the specification; a slash there is how queue URLs are often typed.
+# The specification has a backslash after /MSMQ; queue URLs are often typed with a slash there.
 _HTTP = re.compile(
     r"//(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[\x21-\x2E\x30-\x39\x3B-\x5A\x5E-\x7E]{1,256})"
     r"(?::(?P<port>[0-9]*))?/MSMQ(?P<separator>[\\/])(?P<queue>.*)",
@@ -138,7 +138,7 @@ _HTTP = re.compile(
 
 
 def parse_direct(text: str, version: MsmqVersion, *, received: bool = False) -> DirectName:
-    """The grammar of direct names behind "DIRECT="; raises `BadNameError`."""
+    """Parse a direct name after "DIRECT="; raises `BadNameError`."""
     check_ascii(text)
     token, _, rest = text.partition(":")
     protocol = _PROTOCOLS.get(token.upper())
@@ -168,7 +168,7 @@ def parse_direct(text: str, version: MsmqVersion, *, received: bool = False) -> 
 
 
 def _parse_queue(text: str, version: MsmqVersion) -> tuple[str, str | None, SuffixType]:
-    """QueueName [";" Subqueue] [";JOURNAL"]; the journal is looked for first, or it would be a subqueue."""
+    """Parse QueueName [";" Subqueue] [";JOURNAL"]. The journal comes first, or it would be taken for a subqueue."""
     suffix = SuffixType.NONE
     if text[-len(JOURNAL_MARK) :].upper() == JOURNAL_MARK:
         suffix, text = SuffixType.JOURNAL, text[: -len(JOURNAL_MARK)]
@@ -183,7 +183,7 @@ def _parse_queue(text: str, version: MsmqVersion) -> tuple[str, str | None, Suff
 
 
 def _parse_http(rest: str) -> tuple[str, int | None, str]:
-    """``//host[:port]/MSMQ\\queue`` taken apart; the queue comes back with backslashes."""
+    """Split ``//host[:port]/MSMQ\\queue``; the queue is returned with backslashes."""
     found = _HTTP.fullmatch(rest)
     if found is None:
         raise BadNameError("An HTTP address looks like //HOST/MSMQ\\QUEUE or //HOST:PORT/MSMQ\\QUEUE")
@@ -216,12 +216,12 @@ def _check_address(protocol: Protocol, address: str) -> None:
 
 
 def is_ipv4(text: str) -> bool:
-    """IPv4address of RFC 3986: four decimal octets without leading zeros."""
+    """True for an IPv4address of RFC 3986: four decimal octets without leading zeros."""
     return _IPV4.fullmatch(text) is not None
 
 
 def is_ipv6(text: str) -> bool:
-    """IPv6address of RFC 3986, which has no zone."""
+    """True for an IPv6address of RFC 3986, which has no zone."""
     if len(text) > 45 or "%" in text:
         return False
     try:

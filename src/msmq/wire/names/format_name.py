@@ -1,4 +1,4 @@
-"""Format names (MS-MQMQ 2.1.2 to 2.1.7): the kinds behind each prefix and the parser of them all."""
+"""Format names (MS-MQMQ 2.1.2 to 2.1.7): a class for each prefix, and the parser of them all."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class MachineName:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorName:
-    """Connector (MS-MQMQ 2.1.6): ``CONNECTOR=<guid>``, with ``;XACTONLY`` its transactional queue."""
+    """Connector (MS-MQMQ 2.1.6): ``CONNECTOR=<guid>``; with ``;XACTONLY`` it is the transactional queue."""
 
     guid: bytes
     suffix: SuffixType = SuffixType.NONE
@@ -76,14 +76,14 @@ class ConnectorName:
 
 @dataclass(frozen=True, slots=True)
 class MulticastName:
-    """Multicast (MS-MQMQ 2.1.6): ``MULTICAST=234.1.1.1:8001``; every queue bound to that address and port."""
+    """Multicast (MS-MQMQ 2.1.6): ``MULTICAST=234.1.1.1:8001`` means every queue bound to that address and port."""
 
     address: str
     port: int
 
     @classmethod
     def parse_address(cls, text: str) -> MulticastName:
-        """Read ``234.1.1.1:8001`` alone, the value of PROPID_Q_MULTICAST_ADDRESS (MS-MQMQ 2.3.1.23)."""
+        """Parse ``234.1.1.1:8001``, the value of PROPID_Q_MULTICAST_ADDRESS (MS-MQMQ 2.3.1.23)."""
         try:
             return _parse_multicast(text, MsmqVersion.V6)
         except BadNameError as problem:
@@ -115,7 +115,7 @@ class MultipleElementName:
 
     @classmethod
     def parse(cls, text: str, *, version: MsmqVersion = MsmqVersion.V6) -> MultipleElementName:
-        """Read one or more elements; a MACHINE= name or a queue that can only be read is illegal here."""
+        """Parse one or more elements; a MACHINE= name and a read-only queue are illegal here."""
         try:
             return cls(tuple(_parse_element(part, version) for part in _COMMA.split(text)))
         except BadNameError as problem:
@@ -129,7 +129,7 @@ FormatName: TypeAlias = SingleName | MultipleElementName
 
 
 def parse_format_name(text: str, *, version: MsmqVersion = MsmqVersion.V6) -> FormatName:
-    """Read any format name; anything outside the grammar is MQ_ERROR_ILLEGAL_FORMATNAME."""
+    """Parse any format name; anything outside the grammar is MQ_ERROR_ILLEGAL_FORMATNAME."""
     if _COMMA.search(text):
         return MultipleElementName.parse(text, version=version)
     try:
@@ -139,7 +139,7 @@ def parse_format_name(text: str, *, version: MsmqVersion = MsmqVersion.V6) -> Fo
 
 
 def check(name: FormatName, *, version: MsmqVersion = MsmqVersion.V6) -> None:
-    """Refuse a value that its own text does not read back to, such as one with a comma in its queue name."""
+    """Refuse a value whose text does not parse back to it, such as one with a comma in its queue name."""
     parse = MultipleElementName.parse if isinstance(name, MultipleElementName) else parse_format_name
     try:
         same = parse(str(name), version=version) == name
@@ -179,7 +179,7 @@ _PRIVATE_ID = re.compile(r"\\([0-9A-Fa-f]{1,8})(.*)", re.DOTALL)
 _DOMAIN = re.compile(r"[\x21-\x7E]{1,255}")
 _PORT = re.compile(r"0|[1-9][0-9]{0,4}")
 
-# A comma may stand in a host or domain name; where it is followed by a prefix it joins two elements.
+# A host or domain name may contain a comma; only a comma that is followed by a prefix separates two elements.
 _COMMA = re.compile(
     r",(?=(?:DIRECT|PUBLIC|PRIVATE|DL|MACHINE|CONNECTOR|MULTICAST)=)", re.ASCII | re.IGNORECASE
 )
@@ -192,7 +192,7 @@ def _split_guid(text: str) -> tuple[bytes, str]:
 
 
 def _parse_suffix(text: str, *allowed: SuffixType) -> SuffixType:
-    """An optional suffix and nothing else."""
+    """Parse an optional suffix; nothing else may follow."""
     if not text:
         return SuffixType.NONE
     for suffix in allowed:

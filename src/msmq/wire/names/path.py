@@ -22,7 +22,7 @@ from msmq.wire.names.common import (
 
 @dataclass(frozen=True, slots=True)
 class QueuePath:
-    """QueuePathName: where a queue lives and what it is called.
+    """QueuePathName: the computer of a queue, and its name there.
 
     ``suffix`` is JOURNAL for ``srv\\q;JOURNAL``, which names the journal of q and never a subqueue "JOURNAL".
     """
@@ -35,7 +35,7 @@ class QueuePath:
 
     @classmethod
     def parse(cls, text: str, *, version: MsmqVersion = MsmqVersion.V6) -> QueuePath:
-        """Read a path; anything outside the grammar is MQ_ERROR_ILLEGAL_QUEUE_PATHNAME."""
+        """Parse a path; anything outside the grammar is MQ_ERROR_ILLEGAL_QUEUE_PATHNAME."""
         try:
             return _parse(text, version)
         except BadNameError as problem:
@@ -53,7 +53,7 @@ _MARKS = {QueueKind.PUBLIC: "", QueueKind.PRIVATE: PRIVATE_MARK, QueueKind.SYSTE
 
 def _parse(text: str, version: MsmqVersion) -> QueuePath:
     check_ascii(text)
-    # VCHAR contains the backslash, so only the first one can end the computer name.
+    # VCHAR contains the backslash, so the first one must end the computer name.
     computer, backslash, rest = text.partition("\\")
     if not backslash:
         raise BadNameError("A path needs a backslash between computer and queue: COMPUTER\\QUEUE")

@@ -1,4 +1,4 @@
-"""What other rooms ask about a format name before they act on it."""
+"""Tests on format names that other rooms make before they act on one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.wire.names.format_name import (
 
 
 class QueueTarget(Enum):
-    """Which queue a name opens, by its kind and suffix (MS-MQMQ 2.2.11)."""
+    """The queue that a name opens, by its kind and suffix (MS-MQMQ 2.2.11)."""
 
     QUEUE = "the queue itself"
     QUEUE_JOURNAL = "the journal of the queue"
@@ -49,7 +49,7 @@ _MACHINE_TARGETS = {
 
 
 def target_of(name: FormatName) -> QueueTarget:
-    """Which queue ``name`` opens."""
+    """Return which queue ``name`` opens."""
     match name:
         case MultipleElementName() | DistributionListName() | MulticastName():
             return QueueTarget.MANY
@@ -66,5 +66,5 @@ def target_of(name: FormatName) -> QueueTarget:
 
 
 def is_read_only(name: FormatName) -> bool:
-    """Whether nothing can be sent there: journals and dead-letter queues."""
+    """True for queues to which nothing can be sent: journals and dead-letter queues."""
     return target_of(name) in _READ_ONLY

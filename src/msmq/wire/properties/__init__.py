@@ -1,7 +1,7 @@
 """Properties of MSMQ objects (MS-MQMQ 2.3): one table per object type, and the checks that go with them.
 
-``lookup(object_type, propid)`` finds a row, ``check_properties`` judges the arrays of a call, ``value_texts`` shows a
-value to people. Values with names are enumerations beside their table.
+``lookup(object_type, propid)`` finds a row, ``check_properties`` checks the arrays of a call, ``value_texts`` prints a
+value for people. Named values are enumerations next to their table.
 """
 
 from msmq.wire.properties.check import (

@@ -1,4 +1,4 @@
-"""Looking properties up and judging arrays of them (MS-MQMQ 2.3)."""
+"""Look up properties and check arrays of them (MS-MQMQ 2.3)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from msmq.wire.properties.user import USER
 from msmq.wire.variant import Variant, vt_name
 
 MAX_PROPERTIES: Final = 128
-"""In one call."""
+"""The most properties in one call."""
 
 PROPID_Q_PATHNAME: Final = 103
 
@@ -70,7 +70,7 @@ BY_NAME: Final[Mapping[str, tuple[ObjectType, Property]]] = {
 }
 
 ContentDecoder: TypeAlias = Callable[[int, bytes], object]
-"""Reads the blob of the property with this identifier; refuses it with DecodeError or a status of its own."""
+"""Decodes the blob of the property with this identifier; refuses it with DecodeError or a status of its own."""
 
 WIRE_CONTENTS: Final[Mapping[Content, ContentDecoder]] = {
     Content.PUBLIC_KEYS: lambda _propid, data: DSPublicKeys.decode(data),
@@ -78,7 +78,7 @@ WIRE_CONTENTS: Final[Mapping[Content, ContentDecoder]] = {
     Content.ADDRESSES: lambda _propid, data: decode_addresses(data),
     Content.SEQUENCE_INFO: lambda _propid, data: _sequence_info(data),
 }
-"""The blobs this room can read. Rooms above add their own for descriptors, SIDs and certificates."""
+"""The blobs that this room can decode. Rooms above add decoders for descriptors, SIDs and certificates."""
 
 _EMPTY_ARRAY: Final[Mapping[ObjectType, type[MQError]]] = {
     ObjectType.QUEUE: IllegalMqqueuepropsError,
@@ -88,14 +88,15 @@ _EMPTY_ARRAY: Final[Mapping[ObjectType, type[MQError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An array that passed: what to act on, and a status (MQ_OK or a remark) for each element given."""
+    """An array that passed the checks: the properties to act on, and a status (MQ_OK or an information) for each
+    element."""
 
     accepted: tuple[tuple[Property, Variant], ...]
     statuses: tuple[int, ...]
 
 
 def lookup(object_type: ObjectType, propid: int, version: MsmqVersion = MsmqVersion.V6) -> Property:
-    """The property with this identifier; one that the version does not know is no property at all."""
+    """Return the property with this identifier; raises if the version does not know it."""
     row = TABLES[object_type].get(propid)
     if row is None or row.since > version:
         raise IllegalPropidError(f"A {object_type.value} has no property {propid} in MSMQ {version}.0.")
@@ -112,10 +113,10 @@ def check_properties(
     private: bool = False,
     contents: Mapping[Content, ContentDecoder] = WIRE_CONTENTS,
 ) -> Checked:
-    """Judge the parallel arrays of a call that writes properties; the first fault is raised.
+    """Check the parallel arrays of a call that writes properties; the first fault is raised.
 
-    ``private`` says that the queue is a private one; at creation its path name tells. An identifier given
-    twice counts once: the later ones are only remarked on.
+    ``private`` says that the queue is a private one; at creation its path name tells. If an identifier is given twice,
+    the first one counts, and the others get the status for duplicates.
     """
     check_array_sizes(object_type, propids, values)
     private = private or _creates_private_queue(object_type, operation, propids, values)
@@ -153,7 +154,7 @@ def check_value(
     version: MsmqVersion = MsmqVersion.V6,
     contents: Mapping[Content, ContentDecoder] = WIRE_CONTENTS,
 ) -> None:
-    """Refuse a value that the property does not take, by its type, its range or what its bytes should be."""
+    """Refuse a value of the wrong type or range, or a blob that does not decode."""
     if variant.vt != row.vt:
         raise IllegalPropertyVtError(f"{row.name} is {vt_name(row.vt)}, not {vt_name(variant.vt)}.")
     if variant.value is None:
@@ -191,7 +192,7 @@ def _creates_private_queue(
 
 
 def is_private_path(path: Variant) -> bool:
-    """Whether a value of PROPID_Q_PATHNAME names a private queue; text that names none does not."""
+    """True if a value of PROPID_Q_PATHNAME names a private queue; False also for text that is no path."""
     try:
         return isinstance(path.value, str) and QueuePath.parse(path.value).kind is QueueKind.PRIVATE
     except MQError:

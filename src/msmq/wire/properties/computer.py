@@ -14,7 +14,7 @@ _MAX_ACCOUNT_NAME: Final = 19
 
 
 def sam_account(computer_name: str) -> str:
-    """PROPID_COM_SAM_ACCOUNT of a computer: its name, cut to 19 characters, and a dollar sign."""
+    """Return the PROPID_COM_SAM_ACCOUNT of a computer: its name, cut to 19 characters, and a dollar sign."""
     return f"{computer_name[:_MAX_ACCOUNT_NAME]}$"
 
 

@@ -11,7 +11,7 @@ from msmq.wire.variant import VT
 
 
 class DirectoryObjectType(IntEnum):
-    """PROPID_D_OBJTYPE: what kind of object was deleted."""
+    """PROPID_D_OBJTYPE: the kind of object that was deleted."""
 
     MQDS_QUEUE = 1
     MQDS_MACHINE = 2

@@ -11,7 +11,7 @@ from msmq.wire.variant import VT
 
 DEFAULT_PROVIDER: Final = "Microsoft Enhanced RSA and AES Cryptographic Provider"
 DEFAULT_LONG_LIVE_S: Final = 345600
-"""Four days; the value that a message of an enterprise without the property carries."""
+"""Four days; the value that messages carry in an enterprise without the property."""
 
 
 class NameStyle(IntEnum):
@@ -66,5 +66,5 @@ ENTERPRISE: Final = (
 
 
 def weakened_security(name_style: int, version: MsmqVersion = MsmqVersion.V6) -> bool:
-    """Whether PROPID_E_NAMESTYLE means weakened security; the internal default does not (MS-MQMQ 6)."""
+    """True if this PROPID_E_NAMESTYLE means weakened security; the internal default does not (MS-MQMQ 6)."""
     return version > MsmqVersion.V1 and name_style == NameStyle.WEAKENED_SECURITY_ON

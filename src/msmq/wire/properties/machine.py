@@ -13,7 +13,7 @@ from msmq.wire.variant import VT
 
 
 class Service(IntEnum):
-    """PROPID_QM_SERVICE: what a queue manager does for others."""
+    """PROPID_QM_SERVICE: the services that a queue manager offers to others."""
 
     NONE = 0x00
     ROUTING_SERVER = 0x01
@@ -24,7 +24,7 @@ class Service(IntEnum):
 
 
 class Foreign(IntEnum):
-    """PROPID_QM_FOREIGN: whether it stands for another queueing system."""
+    """PROPID_QM_FOREIGN: whether the machine stands for another queueing system."""
 
     MSMQ_MACHINE = 0
     FOREIGN_MACHINE = 1
@@ -49,7 +49,7 @@ class Cluster(IntEnum):
 
 
 class Switch(IntEnum):
-    """A byte that says no or yes."""
+    """A byte that means no or yes."""
 
     NO = 0
     YES = 1

@@ -1,7 +1,7 @@
-"""Properties for watching a computer and its queues (MS-MQMQ 2.3.11 and 2.3.12). All are read-only.
+"""Properties for monitoring a computer and its queues (MS-MQMQ 2.3.11 and 2.3.12). All are read-only.
 
-Beside the tables stand the few decisions behind the values: which of its fixed words a queue shows, and how
-the two properties that hold arrays of arrays are put together.
+Next to the tables are the few decisions behind the values: which of the fixed words applies to a queue, and how the two
+properties with arrays of arrays are built.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ EOD_SOURCE_TYPES: Final = (
     VT.VECTOR | VT.UI4,
 )
 HISTORY_TYPES: Final = (VT.VECTOR | VT.UI4, VT.VECTOR | VT.I4, VT.VECTOR | VT.I4, _VARIANTS)
-"""The last is printed as a vector of vectors of texts, which only a vector of variants can hold."""
+"""The last type is printed as a vector of vectors of texts, which only a vector of variants can hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class EodSource:
-    """One entry of PROPID_MGMT_QUEUE_EOD_SOURCE_INFO: what a source last sent in order (2.3.12.24)."""
+    """One entry of PROPID_MGMT_QUEUE_EOD_SOURCE_INFO: the last message that a source sent in order (2.3.12.24)."""
 
     format_name: str
     sender_id: bytes
@@ -138,7 +138,7 @@ class ConnectionEvent:
 
 
 def eod_source_info(sources: Sequence[EodSource]) -> Variant:
-    """The six parallel arrays of PROPID_MGMT_QUEUE_EOD_SOURCE_INFO."""
+    """Build the six parallel arrays of PROPID_MGMT_QUEUE_EOD_SOURCE_INFO."""
     names, senders, ids, numbers, times, rejects = EOD_SOURCE_TYPES
     return Variant(
         _VARIANTS,
@@ -154,7 +154,7 @@ def eod_source_info(sources: Sequence[EodSource]) -> Variant:
 
 
 def connection_history(events: Sequence[ConnectionEvent]) -> Variant:
-    """The four parallel arrays of PROPID_MGMT_QUEUE_CONNECTION_HISTORY."""
+    """Build the four parallel arrays of PROPID_MGMT_QUEUE_CONNECTION_HISTORY."""
     statuses, times, errors, addresses = HISTORY_TYPES
     return Variant(
         _VARIANTS,
@@ -168,7 +168,7 @@ def connection_history(events: Sequence[ConnectionEvent]) -> Variant:
 
 
 def _columns(value: object, types: tuple[int, ...]) -> tuple[tuple[object, ...], ...] | None:
-    """The arrays of an array of arrays, if they are of these types and equally long."""
+    """Return the arrays in an array of arrays if they have these types and equal lengths; else None."""
     if not isinstance(value, tuple) or len(value) != len(types):
         return None
     columns = []
@@ -301,7 +301,7 @@ MANAGEMENT_QUEUE: Final = (
 
 
 def queue_type(name: SingleName) -> QueueType:
-    """What PROPID_MGMT_QUEUE_TYPE says of a queue with this format name."""
+    """Return the PROPID_MGMT_QUEUE_TYPE of a queue with this format name."""
     match name:
         case MulticastName():
             return QueueType.MGMT_QUEUE_TYPE_MULTICAST
@@ -316,25 +316,26 @@ def queue_type(name: SingleName) -> QueueType:
 
 
 def queue_location(local: bool) -> QueueLocation:
-    """What PROPID_MGMT_QUEUE_LOCATION says; an outgoing queue stands for a remote one."""
+    """Return the PROPID_MGMT_QUEUE_LOCATION of a queue; an outgoing queue stands for a remote one."""
     return QueueLocation.MGMT_QUEUE_LOCAL_LOCATION if local else QueueLocation.MGMT_QUEUE_REMOTE_LOCATION
 
 
 def known(answer: bool | None) -> Known:
-    """What PROPID_MGMT_QUEUE_XACT and PROPID_MGMT_QUEUE_FOREIGN say; None is "cannot tell"."""
+    """Return the PROPID_MGMT_QUEUE_XACT or PROPID_MGMT_QUEUE_FOREIGN of a queue; None means "cannot tell"."""
     if answer is None:
         return Known.MGMT_QUEUE_UNKNOWN_TYPE
     return Known.YES if answer else Known.NO
 
 
 def queue_state(connection: QueueState, *, local: bool, on_hold: bool) -> QueueState:
-    """What PROPID_MGMT_QUEUE_STATE says: a local queue has no connection and a paused one does not use it."""
+    """Return the PROPID_MGMT_QUEUE_STATE of a queue: a local one has no connection, and a paused one does not use its
+    connection."""
     if local:
         return QueueState.MGMT_QUEUE_STATE_LOCAL
     return QueueState.MGMT_QUEUE_STATE_ONHOLD if on_hold else connection
 
 
 def next_hops(candidates: Sequence[NextHop], connected: NextHop | None) -> Variant:
-    """PROPID_MGMT_QUEUE_NEXTHOPS: the address in use, or all that may be used while none is."""
+    """Return the PROPID_MGMT_QUEUE_NEXTHOPS of a queue: the address in use, or all candidates while none is in use."""
     hops = candidates if connected is None else (connected,)
     return Variant(_TEXTS, tuple(map(next_hop_text, hops)))

@@ -1,4 +1,4 @@
-"""What a property is: the columns of the tables in this package (MS-MQMQ 2.3)."""
+"""The model of a property: the columns of the tables in this package (MS-MQMQ 2.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.wire.variant import Value, Variant
 
 
 class ObjectType(Enum):
-    """Whose properties. An identifier means nothing without it: 1 to 6 are used twice."""
+    """The type of object that a property belongs to. Identifiers need it: 1 to 6 are used twice."""
 
     QUEUE = "queue"
     MACHINE = "machine"
@@ -30,7 +30,7 @@ class ObjectType(Enum):
 
 
 class Use(Flag):
-    """What may be done with a property, and what a caller is doing with properties."""
+    """What may be done with a property, or what a call does with properties."""
 
     CREATE = auto()
     """Given when the object is created."""
@@ -46,7 +46,7 @@ class Use(Flag):
 
 
 class Content(Enum):
-    """What the bytes of a blob are."""
+    """The content of a blob."""
 
     SECURITY_DESCRIPTOR = "SECURITY_DESCRIPTOR (MS-DTYP 2.4.6)"
     SID = "SID (MS-DTYP 2.4.2.2)"
@@ -59,12 +59,12 @@ class Content(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What values a property takes. ``allows`` may raise a more telling status itself."""
+    """The values that a property accepts. ``allows`` may itself raise a more specific status."""
 
     text: str
     allows: Callable[[object, MsmqVersion], bool]
     choices: type[Enum] | None = None
-    """The named values, when there is a fixed set of them."""
+    """The named values, if there is a fixed set of them."""
 
     def check(self, value: object, version: MsmqVersion) -> None:
         if not self.allows(value, version):
@@ -82,13 +82,13 @@ class Property:
     since: MsmqVersion = MsmqVersion.V1
     rule: Rule | None = None
     default: Value = None
-    """What is read when nothing was written; None when the property is then absent."""
+    """The value that is read when none was written; None means that the property is then absent."""
     uses: Use = Use.ANY
     content: Content | None = None
     required: bool = False
-    """An object cannot be created without it."""
+    """True if an object cannot be created without it."""
     public_only: bool = False
-    """Ignored for private queues."""
+    """True if it is ignored for private queues."""
 
     @property
     def default_variant(self) -> Variant | None:
@@ -96,7 +96,7 @@ class Property:
 
 
 def parses(text: str, parse: Callable[[str], object]) -> Rule:
-    """A text that ``parse`` reads; the status it raises is the caller's answer."""
+    """Make a rule for texts that ``parse`` accepts; a status that it raises goes to the caller."""
 
     def allows(value: object, _version: MsmqVersion) -> bool:
         assert isinstance(value, str)
@@ -107,7 +107,7 @@ def parses(text: str, parse: Callable[[str], object]) -> Rule:
 
 
 def one_of(choices: type[Enum]) -> Rule:
-    """One of the named values of an enumeration."""
+    """Make a rule for the values of an enumeration."""
     values = frozenset(member.value for member in choices)
     listed = ", ".join(repr(member.value) for member in choices)
     return Rule(f"one of {listed}", lambda value, _version: value in values, choices)
@@ -120,7 +120,7 @@ def between(low: int, high: int) -> Rule:
 
 
 def at_most(count: int) -> Rule:
-    """A text of so many WCHARs."""
+    """Make a rule for texts of at most ``count`` WCHARs."""
 
     def allows(value: object, _version: MsmqVersion) -> bool:
         return isinstance(value, str) and len(value.encode("utf-16-le", "surrogatepass")) <= 2 * count
@@ -129,7 +129,7 @@ def at_most(count: int) -> Rule:
 
 
 def each(rule: Rule) -> Rule:
-    """A vector whose every element obeys ``rule``."""
+    """Make a rule for vectors whose every element obeys ``rule``."""
 
     def allows(value: object, version: MsmqVersion) -> bool:
         return isinstance(value, tuple) and all(rule.allows(item, version) for item in value)

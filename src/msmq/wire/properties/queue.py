@@ -1,4 +1,4 @@
-"""Properties of queues (MS-MQMQ 2.3.1), and what the values mean for an arriving message."""
+"""Properties of queues (MS-MQMQ 2.3.1), and the decisions they make about arriving messages."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from msmq.wire.variant import VT
 MAX_LABEL_LENGTH: Final = 124
 
 NO_QUOTA_KB: Final = 0xFFFFFFFF
-"""As a quota: no limit of its own. The defaults in the table are those of MS-MQDMPR 3.1.7.1.33."""
+"""The quota that means no limit. The defaults in the table are those of MS-MQDMPR 3.1.7.1.33."""
 
 
 class Journal(IntEnum):
-    """PROPID_Q_JOURNAL: whether messages taken from the queue are kept in its journal."""
+    """PROPID_Q_JOURNAL: whether messages that are received from the queue are copied to its journal."""
 
     MQ_JOURNAL_NONE = 0
     MQ_JOURNAL = 1
 
 
 class Authenticate(IntEnum):
-    """PROPID_Q_AUTHENTICATE: whether only signed messages are taken."""
+    """PROPID_Q_AUTHENTICATE: whether the queue accepts signed messages only."""
 
     MQ_AUTHENTICATE_NONE = 0
     MQ_AUTHENTICATE = 1
 
 
 class PrivLevel(IntEnum):
-    """PROPID_Q_PRIV_LEVEL: clear messages only, both kinds, or encrypted ones only."""
+    """PROPID_Q_PRIV_LEVEL: whether the queue accepts clear messages, both kinds, or encrypted ones."""
 
     MQ_PRIV_LEVEL_NONE = 0
     MQ_PRIV_LEVEL_OPTIONAL = 1
@@ -47,14 +47,14 @@ class PrivLevel(IntEnum):
 
 
 class Transaction(IntEnum):
-    """PROPID_Q_TRANSACTION: whether only transactional messages are taken, or only others."""
+    """PROPID_Q_TRANSACTION: whether the queue accepts transactional messages only, or others only."""
 
     MQ_TRANSACTIONAL_NONE = 0
     MQ_TRANSACTIONAL = 1
 
 
 class Scope(IntEnum):
-    """PROPID_Q_SCOPE and PROPID_D_SCOPE: how far a directory object is known."""
+    """PROPID_Q_SCOPE and PROPID_D_SCOPE: how widely a directory object is known."""
 
     MQDS_SITESCOPE = 0
     MQDS_ENTERPRISESCOPE = 1
@@ -226,22 +226,22 @@ QUEUE: Final = (
 
 
 def accepts_authentication(level: int, authenticated: bool) -> bool:
-    """Whether a queue of this PROPID_Q_AUTHENTICATE takes the message."""
+    """True if a queue with this PROPID_Q_AUTHENTICATE accepts the message."""
     return authenticated or level == Authenticate.MQ_AUTHENTICATE_NONE
 
 
 def accepts_privacy(level: int, encrypted: bool) -> bool:
-    """Whether a queue of this PROPID_Q_PRIV_LEVEL takes the message."""
+    """True if a queue with this PROPID_Q_PRIV_LEVEL accepts the message."""
     if level == PrivLevel.MQ_PRIV_LEVEL_OPTIONAL:
         return True
     return encrypted == (level == PrivLevel.MQ_PRIV_LEVEL_BODY)
 
 
 def accepts_transaction(level: int, transactional: bool) -> bool:
-    """Whether a queue of this PROPID_Q_TRANSACTION takes the message."""
+    """True if a queue with this PROPID_Q_TRANSACTION accepts the message."""
     return transactional == (level == Transaction.MQ_TRANSACTIONAL)
 
 
 def within_quota(quota_kb: int, used_bytes: int, added_bytes: int) -> bool:
-    """Whether so many bytes more stay inside a quota."""
+    """True if the added bytes fit into the quota."""
     return quota_kb == NO_QUOTA_KB or used_bytes + added_bytes <= quota_kb * 1024

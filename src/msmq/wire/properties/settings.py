@@ -15,7 +15,7 @@ V2: Final = MsmqVersion.V2
 
 
 class SettingsName(StrEnum):
-    """PROPID_SET_NAME has one value only."""
+    """PROPID_SET_NAME, which has only one value."""
 
     MSMQ_SETTINGS = "MSMQ Settings"
 

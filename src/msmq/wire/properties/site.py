@@ -14,7 +14,7 @@ V2: Final = MsmqVersion.V2
 
 
 class Nt4Stub(IntEnum):
-    """PROPID_S_NT4_STUB: whether the site came from an MQIS database."""
+    """PROPID_S_NT4_STUB: whether the site was migrated from an MQIS database."""
 
     NOT_MIGRATED = 0
     MIGRATED = 1

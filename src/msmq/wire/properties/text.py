@@ -1,4 +1,4 @@
-"""The values of properties as people read them."""
+"""Print the values of properties for people."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from msmq.wire.variant import VT, Variant
 
 
 def value_texts(variant: Variant, row: Property | None = None) -> tuple[str, ...]:
-    """One text for a single value, one for each element of a vector, none where there is no value.
+    """Return one text for a single value, one for each element of a vector, and none if there is no value.
 
-    ``row`` is the property whose value it is; its named values are given by name.
+    ``row`` is the property to which the value belongs; named values are printed with their names.
     """
     if isinstance(variant.value, tuple):
         return tuple(_text(variant.vt & ~VT.VECTOR, element) for element in variant.value)

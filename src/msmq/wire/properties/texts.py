@@ -1,4 +1,4 @@
-"""Rules for texts and flags that more than one table uses."""
+"""Rules for texts and flags that several tables use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*)"
 _ATTRIBUTE = rf"{_TYPE}=(?:#(?:[0-9A-Fa-f]{{2}})+|(?:{_LEAD}(?:{_MIDDLE}*{_TRAIL})?)?)"
 _DISTINGUISHED_NAME = re.compile(rf"{_ATTRIBUTE}(?:[,+]{_ATTRIBUTE})*")
 
-# RFC 4516 ldapurl as far as it names an object: attributes, scope and filter have no place in a path.
+# The RFC 4516 ldapurl of an object: attributes, scope and filter have no place in a path.
 _LDAP_URL = re.compile(r"LDAP://[^/?#\s]*/([^?]+)", re.IGNORECASE)
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -26,18 +26,18 @@ _FQDN = re.compile(rf"{_LABEL}(?:\.{_LABEL})+")
 
 
 def is_distinguished_name(text: str) -> bool:
-    """Whether ``text`` is a distinguishedName of RFC 4514 with at least one part."""
+    """True if ``text`` is a distinguishedName of RFC 4514 with at least one part."""
     return _DISTINGUISHED_NAME.fullmatch(text) is not None
 
 
 def is_ldap_url(text: str) -> bool:
-    """Whether ``text`` is the LDAP URL of an object: ``LDAP://server/CN=q,CN=msmq,DC=corp``."""
+    """True if ``text`` is the LDAP URL of an object: ``LDAP://server/CN=q,CN=msmq,DC=corp``."""
     found = _LDAP_URL.fullmatch(text)
     return found is not None and is_distinguished_name(found[1])
 
 
 def is_fqdn(text: str) -> bool:
-    """Whether ``text`` names a host with its domain."""
+    """True if ``text`` is a host name with its domain."""
     return len(text) <= 255 and _FQDN.fullmatch(text) is not None
 
 

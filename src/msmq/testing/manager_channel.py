@@ -40,8 +40,8 @@ class KeptAnswers:
         self.replies: list[Any] = []
         self.error: MQError | None = None
 
-    def put(self, reply: pb.ReceiveReply | bytes) -> None:
-        self.replies.append(pb.ReceiveReply.FromString(reply) if isinstance(reply, bytes) else reply)
+    def put(self, reply: pb.ReceiveReply | list[bytes]) -> None:
+        self.replies.append(pb.ReceiveReply.FromString(b"".join(reply)) if isinstance(reply, list) else reply)
 
     def fail(self, error: MQError) -> None:
         self.error = error
@@ -182,8 +182,8 @@ class Channel:
 
         async def read() -> None:
             async for reply in SpanCalls(self.desk).read_span(request, CALLER):
-                assert isinstance(reply, bytes), "packets come written"
-                packets = pb.Deliveries.FromString(reply).packets
+                assert isinstance(reply, list), "packets come written"
+                packets = pb.Deliveries.FromString(b"".join(reply)).packets
                 found.extend(zip(packets.lookup_ids, packets.packets, strict=True))
 
         with self._loop.running():

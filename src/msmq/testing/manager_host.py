@@ -284,8 +284,15 @@ class SimulatedHost:
         self.confirmed, self.uncertain, self.told = self.current.copy(), [], self.highest
 
     def _happened(self, *events: list[Change]) -> None:
-        highest = max([self.highest, *map(number_of, self._explained)])
-        for changes in events:
+        """Note what one call has changed. The power may go between its events, so each has the numbers given out until
+        then, and not those of the next ones."""
+        highest = self.uncertain[-1].highest if self.uncertain else self.told
+        for index, changes in enumerate(events, 1):
+            highest = max(
+                [highest, *(number_of(each.lookup_id) for each in changes if isinstance(each, Put))]
+            )
+            if index == len(events):
+                highest = max([highest, self.highest, *map(number_of, self._explained)])
             self.current.apply(changes)
             self.uncertain.append(Event(self.store.appended, changes, highest))
 

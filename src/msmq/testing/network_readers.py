@@ -133,8 +133,8 @@ async def read_span(host: NetworkHost, name: str) -> None:
     place = 0
     try:
         async for reply in SpanCalls(host.desk).read_span(request, CALLER):
-            assert isinstance(reply, bytes), "packets come written"
-            packets = pb.Deliveries.FromString(reply).packets
+            assert isinstance(reply, list), "packets come written"
+            packets = pb.Deliveries.FromString(b"".join(reply)).packets
             for lookup_id in packets.lookup_ids:
                 if lookup_id <= place:
                     raise Broken(f"a span of {name} of {host} goes back to {lookup_id}")

@@ -56,8 +56,6 @@ _MAY_OWE: Final = bytes(not marks & _OWES_NOTHING for marks in range(256))
 _IS_KEPT: Final = bytes(bool(marks & _KEPT_UNREAD) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks with these bits."""
 _RECORDS_EACH: Final = 2
-
-
 _NONE_KNOWN: Final[Known] = {}
 
 

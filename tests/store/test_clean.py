@@ -218,7 +218,8 @@ def test_a_full_disk_stops_cleaning_and_nothing_else() -> None:
 
 def test_a_drained_store_is_small_again(tmp_path: Path) -> None:
     """The real disk, the default options, and blocks as the file system counts them."""
-    store, book = new_store(RealDisk(tmp_path), StoreOptions()), Book()
+    disk = RealDisk(tmp_path)
+    store, book = new_store(disk, StoreOptions()), Book()
     body = bytes(1 << 14)
     for number in range(4000):
         store.reserve(len(body))
@@ -236,6 +237,7 @@ def test_a_drained_store_is_small_again(tmp_path: Path) -> None:
     while store.clean_step(book) or store.clean_step(book):
         store.commit()
     assert peak > 4000 * len(body)
+    disk.settle()
     assert blocks(tmp_path) < 0.05 * peak
     assert store.live_bytes == 0
     book.put(store, 1)

@@ -254,9 +254,13 @@ class RealDisk:
         system.write_at(fd, f"{os.getpid():<10}\n".encode(), 0)
         self._lock_fd = fd
 
+    def settle(self) -> None:
+        """Wait until everything that was removed is gone."""
+        self._wastebasket.empty()
+
     def unlock(self) -> None:
         with suppress(OSError):  # the next start deletes what is left
-            self._wastebasket.empty()
+            self.settle()
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
+from msmq.directory.active_directory import ActiveDirectory
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
@@ -64,6 +66,20 @@ def test_a_query(domain: Domain) -> None:
     assert directory.read_end(query) is GENERIC
     assert directory.read_next(query) == (GENERIC, None)
     assert directory.read_end(other) is SUCCESS
+
+
+def test_a_query_that_is_ended_early_gives_the_connection_back(domain: Domain) -> None:
+    for cost in (1, 2, 3):
+        link(domain, cost)
+    directory = ActiveDirectory(replace(domain.settings(), page_size=1))
+    assert directory.initialize()
+    result, query = directory.read_begin(ObjectClass.ROUTING_LINK, None, ["actual_cost"], None)
+    assert result is SUCCESS
+    assert query is not None
+    assert directory.read_next(query)[0] is SUCCESS
+    assert directory.connection.ref_count == 1, "there are more pages"
+    assert directory.read_end(query) is SUCCESS
+    assert directory.connection.ref_count == 0
 
 
 @pytest.mark.spec("DSSM-3.1.6.4-b", "DSSM-3.1.6.4.2.3-a")

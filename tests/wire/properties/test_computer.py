@@ -20,7 +20,7 @@ def test_account_name() -> None:
     long = "ABCDEFGHIJKLMNOPQRSTUVWXY"
     assert len(long) == 25
     assert sam_account(long) == "ABCDEFGHIJKLMNOPQRS$"
-    keeps("PROPID_COM_SAM_ACCOUNT", sam_account("MyComputer"), sam_account(long))
+    keeps("PROPID_COM_SAM_ACCOUNT", sam_account("M"), sam_account("MyComputer"), sam_account(long))
     refuses("PROPID_COM_SAM_ACCOUNT", "", "$", "MyComputer", long + "$")
 
 

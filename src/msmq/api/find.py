@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -117,7 +117,7 @@ class FindCalls:
     def _passed_over(
         self, queue: Queue, behind: int, most: int, suspect: Callable[[bytes], bool] | None
     ) -> tuple[int, int]:
-        """How many of the next messages are not wanted, as is plain without reading them one by one, and the place of the
+        """How many of the next messages are plainly not wanted, without reading any of them, and the place of the
         last that was looked at so."""
         positions = queue.positions.available(behind, most, _SLICE_BYTES) if suspect is not None else None
         lies = (

@@ -244,8 +244,8 @@ def _sid_text(identifier: bytes) -> str:
 
 
 def _whole(text: str) -> str:
-    """Text as Protocol Buffers hold it. Strangers may send halves of characters (lone surrogates); whoever wants those asks
-    for the packet."""
+    """Text as Protocol Buffers hold it. Strangers may send halves of characters (lone surrogates); the packet has
+    those."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -24,6 +24,7 @@ pytest_plugins = (
     "tests.plugins.conformance",
     "tests.plugins.domain",
     "tests.plugins.loops",
+    "tests.plugins.memory",
     "tests.plugins.no_skips",
     "tests.plugins.order",
     "tests.plugins.quick",

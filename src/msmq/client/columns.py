@@ -19,8 +19,8 @@ from msmq.errors import MQError
 def send_columns(
     mq: Connection, queue: str, columns: bytes, count: int, transaction: Transaction | None = None
 ) -> asyncio.Future[list[Receipt | MQError]]:
-    """Put ``count`` messages on their way whose `pb.Columns` are written already. The future is done when they are
-    safe, and has the outcome of each."""
+    """Send ``count`` messages whose `pb.Columns` are written already. The future is done when they are safe, and has
+    the outcome of each."""
     named = transaction.identifier if transaction is not None else b""
     return mq.sender(queue).send_columns(columns, count, named)
 

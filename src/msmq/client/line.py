@@ -338,7 +338,7 @@ class Line(asyncio.Protocol):
             return
         if max(map(len, parts)) < LARGE_BYTES:
             self._transport.writelines(parts)
-        else:  # asyncio puts together what it is given together, and copies the rest of bytes it could not send
+        else:  # asyncio joins what it gets together, and copies the bytes that it could not send
             for part in parts:
                 self._transport.write(memoryview(part))
 

@@ -179,7 +179,7 @@ class Message:
         )
 
     def to_proto(self) -> pb.Message:
-        """As it goes over the channel by itself."""
+        """Write the message in the form of the channel."""
         made = self.to_kind()
         (
             made.body, made.body_type, made.label, made.extension, made.application_tag, made.correlation_id,
@@ -196,7 +196,7 @@ class Message:
         return made
 
     def to_kind(self) -> pb.Message:
-        """What it may say in the same way as others: everything but the columns of :meth:`own`."""
+        """Write only what messages of one kind have in common: everything but the columns of :meth:`own`."""
         return pb.Message(
             response_queue=self.response_queue,
             admin_queue=self.admin_queue,
@@ -211,9 +211,9 @@ class Message:
         )
 
     def own(self) -> Own:
-        """Body and its type, label, extension, application tag, correlation identifier, priority, delivery, time to
-        reach the queue and time to be received, acknowledgments, journaling and dead-lettering: columns of their own
-        when many messages travel together."""
+        """Return body and its type, label, extension, application tag, correlation identifier, priority, delivery, time
+        to reach the queue and time to be received, acknowledgments, journaling and dead-lettering. They are columns
+        of their own when many messages travel together."""
         body, body_type = write_body(self.body, self.formatter, self.body_type)
         reach, received = self.time_to_reach_queue, self.time_to_be_received
         return (
@@ -234,12 +234,12 @@ class Message:
 
 
 Own = tuple[bytes, int, str, bytes, int, bytes, int, int, int, int, int, bool, bool]
-"""What a message has in columns of its own; see :meth:`Message.own`."""
+"""The values of a message that have columns of their own; see :meth:`Message.own`."""
 kind_of: Final = attrgetter(
     "response_queue", "admin_queue", "dead_letter_queue", "message_class", "trace", "authenticate", "privacy",
     "peekable_when_locked", "sender_certificate", "connector_type",
 )  # fmt: skip
-"""What messages of one kind say in the same way; see :meth:`Message.to_kind`."""
+"""Returns what messages of one kind have in common; see :meth:`Message.to_kind`."""
 
 
 def _seconds(time: timedelta | float) -> int:

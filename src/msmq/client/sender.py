@@ -93,7 +93,7 @@ class Load:
         self._known = known
         self.messages: list[Message] = []
         self.rows: list[Own] = []
-        """What each of them has of its own."""
+        """What each message has of its own."""
         self.kinds: list[pb.Message] = []
         """What each message has in common with others."""
         self.count = 0
@@ -102,7 +102,7 @@ class Load:
         """True if it fills a batch by itself."""
         self.transaction = b""
         self.columns: list[bytes] = []
-        """Messages whose columns are written already, in parts. They travel in a batch of their own."""
+        """Columns that the caller has written already, in parts; they travel in a batch of their own."""
         self.again = False
         """True when it is sent for the second time, because its queue was deleted."""
 
@@ -144,7 +144,7 @@ def _too_large(size: int) -> InsufficientResourcesError:
 @dataclass(slots=True, eq=False)
 class _Batch:
     request: list[bytes]
-    """As it is written, in parts."""
+    """The serialized request, in parts."""
     transaction: bytes
     loads: list[Load]
 
@@ -280,7 +280,7 @@ class Sender:
             return
         columns = loads[0].columns or _columns(loads)
         if (whole := sum(map(len, columns))) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:
-            for load in loads:  # what their kinds say takes all that room
+            for load in loads:  # their kinds take too much room
                 self._fail(load, _too_large(whole))
             return
         self._number += 1
@@ -416,15 +416,15 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
 
 
 def _request(number: int, transaction: bytes, columns: list[bytes]) -> list[bytes]:
-    """A SendStreamRequest with one batch, in parts. Its columns are written already, and they may be megabytes: they
-    are not read and written again for it, nor copied."""
+    """Serialize a SendStreamRequest with one batch. Returns its parts. The columns are serialized already and may have
+    megabytes: they are neither parsed and written again nor copied."""
     head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
     led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, sum(map(len, columns)))
     return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, *columns))
 
 
 def _columns(loads: list[Load]) -> list[bytes]:
-    """The messages of loads in columns, each kind of them once, in parts."""
+    """Serialize the messages of loads in columns, each of their kinds once. Returns the parts."""
     every = list(chain.from_iterable(load.kinds for load in loads))
     numbers = list(map(id, every))
     kinds = dict(zip(numbers, every, strict=True))

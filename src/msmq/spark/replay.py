@@ -50,9 +50,9 @@ def replay(
     again: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Send the messages of a table; gives how many were sent now. ``options`` are those of the sink; without ``queue``
-    each goes to the queue it came from. ``name`` tells this replay from others: under the same name it goes on where it
-    was, or does nothing when it was done, unless it is to begin ``again``.
+    """Send the messages of a table. Returns how many were sent now. ``options`` are those of the sink; without
+    ``queue`` each message goes to the queue it came from. ``name`` identifies the replay: under the same name it
+    continues where it stopped, or does nothing if it was finished, unless ``again`` starts it from the beginning.
 
     Raises:
         ReplayError: it was begun with other messages.

@@ -1,7 +1,8 @@
-"""Rows to messages: which column is what, what an option gives to rows that do not say, and which row is at fault.
+"""Convert rows to messages: the meaning of columns, the options that fill in missing values, and errors that name the
+row.
 
-Columns have the names they have when they are read (:mod:`msmq.spark.schema`), so that what was read may be written.
-Those that only a queue manager can say (lookup_id, message_id, arrived_time and so on) are left out.
+Columns have the same names as when they are read (:mod:`msmq.spark.schema`), so that rows that were read may be
+written. Columns that only a queue manager can fill (lookup_id, message_id, arrived_time and so on) are left out.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ class RowError(PlainError, ValueError):
 
 
 class Parcel(NamedTuple):
-    """Rows as messages, column by column, and where they go."""
+    """Rows as messages, column by column, and their destination."""
 
     queue: str
     columns: pb.Columns
     rows: Sequence[int]
-    """The number of each in the partition, from 0."""
+    """The number of each row in the partition, from 0."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def heads(self) -> list[tuple[Any, ...]]:
-        """The properties of each message beside its body, whether they stand in columns or in kinds."""
+        """Return the properties of each message except its body, whether they are in columns or in kinds."""
         given = self.columns
         of = list(given.kind) or [0] * len(self)
 
@@ -82,7 +83,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _identifier(value: Any) -> bytes:
-    """Twenty bytes, or the text that the source gives: {GUID}\\number."""
+    """Return the twenty bytes of an identifier, which may be given as the text of the source: {GUID}\number."""
     if isinstance(value, bytes):
         if len(value) != 20:
             raise ValueError(f"an identifier has 20 bytes, not {len(value)}")
@@ -116,15 +117,15 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "journal": ("journal", bool),
     "dead_letter": ("dead_letter", bool),
 }
-"""Columns, the fields of the channel they become, and what they may hold."""
+"""Columns, the channel's fields that they become, and the conversion of their values."""
 _EACH: Final = {
     "label": "labels", "extension": "extensions", "app_specific": "application_tags",
     "correlation_id": "correlation_ids",
 }  # fmt: skip
-"""Columns that are columns of the channel too; what the others say holds for all messages of a kind."""
+"""Columns that are columns of the channel too; the values of others apply to all messages of a kind."""
 _PARCEL_ROWS: Final = 256
 _PARCEL_BYTES: Final = 384 << 10
-"""What a parcel has at most, or one row more: the queue manager takes it as a whole."""
+"""The most bytes of a parcel, apart from its last row: the queue manager takes it as a whole."""
 _OWN: Final = {"queue", "body", "body_type"}
 _IGNORED: Final = {*NAMES, *(column.name for column in EXTRAS.values())} - _FIELDS.keys() - _OWN
 _OPTIONS: Final = {
@@ -133,7 +134,7 @@ _OPTIONS: Final = {
     "time_to_be_received": "timeToBeReceived", "acknowledgements": "acknowledgements", "journal": "journal",
     "dead_letter": "deadLetter",
 }  # fmt: skip
-"""Columns and the option that stands in for them where they are missing or null."""
+"""Columns and the options that replace them where they are missing or null."""
 ROW_OPTIONS: Final = ("queue", "bodyType", "headersAs", *_OPTIONS.values())
 
 
@@ -189,7 +190,7 @@ class Packer:
     def _queues(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> Mapping[str, Sequence[int]]:
-        """The indexes of the rows for each queue."""
+        """Return the indexes of the rows for each queue."""
         if self._queue is not None:
             return {self._queue: range(count)}
         named: list[str | None] = columns["queue"]
@@ -205,7 +206,7 @@ class Packer:
     def _bodies(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> tuple[list[bytes], list[int]]:
-        """The bodies as bytes, and their types."""
+        """Return the bodies as bytes, and their types."""
         usual = self._body_type
         types: list[int | None] = [usual] * count
         if "body_type" in columns:
@@ -218,7 +219,7 @@ class Packer:
     def _kinds(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> tuple[list[int], list[pb.Message]]:
-        """The kind of each row, by index, and the kinds: combinations of properties that have no column."""
+        """Return the kind of each row, by index, and the kinds: combinations of properties that have no column."""
         names = sorted(columns.keys() & _FIELDS.keys() - _EACH.keys())
         if not names:
             return [0] * count, [pb.Message(**self._defaults)]
@@ -239,7 +240,7 @@ class Packer:
         return of, kinds
 
     def _lists(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
-        """The columns that are written."""
+        """Return the columns that are written."""
         written = {name: given for name, given in self._columns.items() if name not in _IGNORED}
         columns = {name: batch.column(given).to_pylist() for name, given in written.items()}
         if (given := self._columns.get(HEADERS.name)) is not None:
@@ -248,7 +249,8 @@ class Packer:
         return columns
 
     def _extension(self, value: Any) -> bytes:
-        """The extension that a row has, by itself or beside headers: these are written, or have been read from it."""
+        """Return the extension of a row, given directly or with headers: headers are written, or were read from the
+        extension."""
         if not isinstance(value, tuple):
             return _bytes(value)
         extension, pairs = value
@@ -265,14 +267,14 @@ class Packer:
         return _bytes(extension)
 
     def _values(self, name: str, values: list[Any], first: int) -> list[Any]:
-        """A column with what options and defaults give to rows that do not say."""
+        """Return a column with missing values filled in from options and defaults."""
         field, convert = self._fields[name]
         usual = self._defaults.get(field, _NOTHING[field])
         return _converted(name, lambda value: usual if value is None else convert(value), values, first)
 
 
 _NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_tag": 0, "correlation_id": b""}
-"""What a message has that does not say."""
+"""The values of a message without these columns."""
 
 
 def _converted(name: str, convert: Callable[[Any], Any], values: Iterable[Any], first: int) -> list[Any]:

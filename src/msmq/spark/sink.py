@@ -1,4 +1,4 @@
-"""Writing rows to queues.
+"""Write rows to queues.
 
 How it works
 ------------
@@ -74,7 +74,7 @@ _SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *ROW_OPTIONS, "delivery", "repeatedBatc
 _ROWS_AT_ONCE: Final = 1_000
 _LARGEST_STAGED: Final = 3 << 20
 _UNDER_WAY: Final = 8
-"""Parcels that are sent before the first of them is confirmed."""
+"""The parcels that are sent before the first of them is confirmed."""
 _STAGING: Final = "spark-staging-"
 _ORPHANED: Final = timedelta(days=1)
 _PAUSE_S: Final = 0.1
@@ -84,7 +84,7 @@ _TOKEN_LABEL: Final = "Spark: what was sent last"
 
 
 class StagingError(PlainError):
-    """Rows that a task put aside are missing from its staging queue."""
+    """Rows that a task has stored are missing from its staging queue."""
 
 
 class RepeatedBatchError(PlainError):
@@ -93,12 +93,12 @@ class RepeatedBatchError(PlainError):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write, and how safe."""
+    """Where to write, and how safely."""
 
     access: Access
     delivery: Delivery | None
     keeps_sent: bool = False
-    """Whether what was sent of a batch counts, when the batch comes again with other rows."""
+    """True if the rows that were sent for a batch count, even if the batch is repeated with other rows."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -118,7 +118,7 @@ class SinkOptions:
 
 
 class _Router:
-    """Tells how messages to a queue are sent."""
+    """Decides how messages to a queue are sent."""
 
     def __init__(self, mq: Connection, options: SinkOptions) -> None:
         self._mq = mq
@@ -136,7 +136,7 @@ class _Router:
         try:
             info = await self._mq.queue_info(queue)
         except QueueNotFoundError:
-            # It is a queue of this computer that is missing, and sending says so; of other hosts nothing is known.
+            # A missing queue of this computer is reported when sending; about queues of other hosts nothing is known.
             return Delivery.RECOVERABLE
         except MQError:
             return Delivery.RECOVERABLE
@@ -164,7 +164,7 @@ class Convoy:
         except MQError as error:
             raise _refused(queue, rows, error) from error
         self._under_way.append((queue, rows, sending))
-        await asyncio.sleep(0)  # they leave
+        await asyncio.sleep(0)  # they are sent
 
     async def _settle(self) -> None:
         queue, rows, sending = self._under_way.popleft()
@@ -199,7 +199,7 @@ def _refused(queue: str, rows: Sequence[int], why: MQError) -> RowError:
 
 
 class Sorter:
-    """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
+    """Divides rows into those that are sent in a transaction and the others, which are sent at once."""
 
     def __init__(self, mq: Connection, options: SinkOptions, packer: Packer) -> None:
         self._mq = mq
@@ -223,7 +223,7 @@ class Sorter:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut batches into pieces, so that one is made into messages while another travels."""
+    """Cut batches into pieces, so that one is made into messages while another is sent."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             yield batch.slice(start, _ROWS_AT_ONCE)
@@ -234,7 +234,7 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @dataclass
 class Sent(WriterCommitMessage):
-    """A task is done."""
+    """The message of a task that is done."""
 
     rows: int
     repeated: bool
@@ -272,10 +272,10 @@ class MsmqStreamWriter(StreamArrowWriter):
             return Sent(sorter.rows, repeated)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Everything was sent by the tasks."""
+        """Do nothing: the tasks have sent everything."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What a task has sent stays sent: the batch comes again, and its token knows."""
+        """Do nothing: what a task has sent stays sent. When the batch is repeated, its token knows."""
 
 
 async def _chain(first: Parcel, others: AsyncIterator[Parcel]) -> AsyncIterator[Parcel]:
@@ -286,7 +286,7 @@ async def _chain(first: Parcel, others: AsyncIterator[Parcel]) -> AsyncIterator[
 
 @dataclass(slots=True)
 class Digest:
-    """What was in a partition, whatever the order of its rows."""
+    """A digest of the rows of a partition, whatever their order."""
 
     rows: int = 0
     sum: int = 0
@@ -317,11 +317,11 @@ async def send_once(
     *,
     keeps_sent: bool = False,
 ) -> bool:
-    """Send messages in a transaction that also says so in the ledger, with a ``note``, unless it says so already. Gives
-    whether it did.
+    """Send messages in a transaction that also records this in the ledger, with a ``note``. Does nothing if the ledger
+    has the batch already. Returns whether it sent them.
 
     Raises:
-        RepeatedBatchError: it says so of other messages, and not ``keeps_sent``.
+        RepeatedBatchError: the ledger has the batch with other messages, and ``keeps_sent`` is false.
     """
     with suppress(QueueExistsError):
         await mq.create_queue(ledger, transactional=True, label=_TOKEN_LABEL)
@@ -351,10 +351,10 @@ async def send_once(
 
 @asynccontextmanager
 async def _alone(mq: Connection, ledger: str, transaction: Transaction) -> AsyncIterator[Receiver]:
-    """A ledger, for nobody else meanwhile.
+    """Open a ledger exclusively.
 
-    Another task with the same partition may be slow. It is waited for as long as it lives: to fail would make Spark
-    give up a batch that is well under way. Who has died has lost the ledger with its connection.
+    Another task with the same partition may be slow. This waits as long as that one lives: failing would make Spark
+    give up a batch that is well under way. A task that has died has lost the ledger with its connection.
     """
     for tries in count(1):
         if tries % _TRIES_PER_WARNING == 0:
@@ -372,7 +372,7 @@ async def _alone(mq: Connection, ledger: str, transaction: Transaction) -> Async
 
 
 async def _token(mq: Connection, ledger: str, receiver: Receiver) -> dict[str, Any] | None:
-    """What the token says; None before the first batch. The transaction of a task that died may still hold it."""
+    """Read the token; None before the first batch. The transaction of a task that died may still hold it."""
     while (await mq.queue(ledger).survey([(0, (1 << 64) - 1)])).held:
         await asyncio.sleep(_PAUSE_S)
     try:
@@ -384,11 +384,11 @@ async def _token(mq: Connection, ledger: str, receiver: Receiver) -> dict[str, A
 
 
 async def _compare(parcels: AsyncIterator[Parcel], digest: Digest, batch: int, last: dict[str, Any]) -> None:
-    """See that a batch that comes again is the one that was sent."""
+    """Check that a repeated batch is the one that was sent."""
     async for parcel in parcels:
         digest.add(parcel)
     sent = last["sent"]
-    if sent.get("version") != _DIGEST_VERSION:  # of an earlier release, which added up otherwise
+    if sent.get("version") != _DIGEST_VERSION:  # of an earlier release, whose digest is different
         sent = {**digest.value(), "rows": sent["rows"]}
     if last["batch"] == batch and digest.value() != sent:
         raise RepeatedBatchError(
@@ -404,7 +404,7 @@ async def _compare(parcels: AsyncIterator[Parcel], digest: Digest, batch: int, l
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """A task has put its messages aside."""
+    """The message of a task that has stored its rows."""
 
     partition: int
     queue: str | None
@@ -413,7 +413,7 @@ class Staged(WriterCommitMessage):
 
 @dataclass
 class MsmqWriter(DataSourceArrowWriter):
-    """Writes a table, all of it or, where its queues are transactional, nothing."""
+    """Writes a table; if its queues are transactional, all of it or nothing."""
 
     options: Mapping[str, str] = field(repr=False)
     columns: Sequence[str]
@@ -468,7 +468,7 @@ class MsmqWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         try:
             asyncio.run(self._abort())
-        except (MsmqError, OSError) as error:  # what made the job fail is what people should hear of
+        except (MsmqError, OSError) as error:  # report what made the job fail, not this
             _log.warning("Messages that were put aside are deleted a day later: %s", error)
 
     async def _abort(self) -> None:
@@ -487,7 +487,7 @@ def _pieces_of(parcel: Parcel) -> Iterator[pb.Columns]:
 
 
 async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -> None:
-    """Send what a task has put aside."""
+    """Send what a task has stored."""
     assert task.queue is not None
     data = b""
     row = 0
@@ -512,7 +512,7 @@ async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -
 
 
 async def _forget(mq: Connection, job: str) -> None:
-    """Delete staging queues: those of a job, of its repeated and killed tasks too, and those of jobs that died."""
+    """Delete staging queues: those of a job, also of its repeated and killed tasks, and those of jobs that died."""
     before = datetime.now(UTC) - _ORPHANED
     for info in await mq.queues():
         name = info.path.lower()

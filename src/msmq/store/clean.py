@@ -33,7 +33,7 @@ _FREED_PER_STEP: Final = 2
 _MANY_SEGMENTS: Final = 16
 _RUN_RECORDS: Final = 256
 _RUN_BYTES: Final = 1 << 17
-"""What is copied together: no more than so many records, and one more than has so many bytes."""
+"""How many records are copied together: at most so many, and no more once they have so many bytes."""
 _Row = tuple[int, int, int, bytes, int, int]
 """Kind, flags, attributes, head, address and size of the payload."""
 
@@ -68,7 +68,7 @@ class Cleaner:
         self._victim: Segment | None = None
         self._rows: Iterator[_Row] = iter(())
         self._again: Sequence[_Row] = ()
-        """Rows that there was no room for, to be looked at first."""
+        """Rows for which there was no room, to be handled first."""
         self._clean_up_to = 0
         self._seen_appended = -1
 
@@ -152,7 +152,7 @@ class Cleaner:
         self._again = list(again)
         if budget_bytes <= 0:
             return True
-        # Nothing live is left, even if someone forgot to release a record.
+        # Nothing live is left, even if the owner forgot to release a record.
         victim.released_records = victim.standing_records
         victim.released_bytes = victim.standing_bytes
         self._victim = None
@@ -169,7 +169,7 @@ class Cleaner:
             payloads = [] if flags else store.read_many(places, bytes(len(places)))[1]
         except DamagedRecordError:
             payloads = []
-        if not payloads:  # some have more to say than their kind, or one is damaged
+        if not payloads:  # records with flags, or a damaged one
             for _, _, _, head, address, size in run:
                 self._copy_record(owner, kind, flags, head, address, size)
             return

@@ -22,7 +22,7 @@ _QUICK_S: Final = 0.001
 """Syncing in a thread instead may take longer than this, because the thread has to wait for the interpreter."""
 _SAMPLES: Final = 9
 _MOST_PIECES: Final = 1024
-"""What systems take in one call."""
+"""The most pieces that systems take in one call."""
 _BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 
@@ -38,7 +38,7 @@ class DiskFile(Protocol):
         """Write all of ``data``."""
 
     def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
-        """Write all of some pieces, one behind the other."""
+        """Write all of some pieces, one after another."""
 
     def fdatasync(self) -> None:
         """Make the content and the size durable."""
@@ -142,7 +142,7 @@ class Wastebasket:
         system.sync_directory(path.parent)
 
     def empty(self) -> bool:
-        """Wait until it is; gives whether there was anything in it since the last time."""
+        """Wait until it is empty. Returns whether anything was in it since the last time."""
         last, self._last = self._last, None
         if last is not None:
             last.result()

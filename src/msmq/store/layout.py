@@ -148,8 +148,8 @@ def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> B
 
 
 def zero_sectors(pieces: Iterable[bytes | memoryview], start: int) -> list[int]:
-    """The sectors that begin within some bytes of a segment and are zero. The bytes come in pieces, one behind the
-    other from an offset on.
+    """Return the sectors that begin within some bytes of a segment and are zero. The bytes come in pieces, one after
+    another from an offset on.
 
     Less than 8 bytes at the end can be padding, which is zero anyway.
     """
@@ -160,7 +160,7 @@ def zero_sectors(pieces: Iterable[bytes | memoryview], start: int) -> list[int]:
     for piece in pieces:
         view = memoryview(piece)[before:]
         before = max(before - len(piece), 0)
-        if begun:  # a sector of several pieces
+        if begun:  # a sector in several pieces
             missing = SECTOR_SIZE - len(begun)
             begun += view[:missing]
             view = view[missing:]
@@ -199,7 +199,7 @@ def _rows(count: int) -> Struct:
 
 
 def pack_rows(headers: Sequence[bytes], addresses: Sequence[int], sizes: Iterable[int]) -> bytes:
-    """The rows of many records. Many at once are packed in a fraction of the time that one by one takes."""
+    """Pack the rows of many records. Packing many at once takes a fraction of the time."""
     pieces = list(
         chain.from_iterable(zip([header[8:RECORD_SIZE] for header in headers], addresses, sizes, strict=True))
     )

@@ -55,7 +55,7 @@ class Reader:
         self._chunks = chunks
 
     def _waiting(self, address: int) -> tuple[bytes, bytes] | None:
-        """The payload of a record that is not on disk yet, in two parts; None for all others."""
+        """Return the payload of a record that is not on disk yet, in two parts; None for all others."""
         for chunk in self._chunks():
             payload = chunk.payload(address)
             if payload is not None:
@@ -157,7 +157,7 @@ class Reader:
         return beginnings, rests
 
     def _read_large(self, address: int, size: int, cut: int) -> tuple[bytes, bytes]:
-        """The payload of a record on disk, cut in two, read as the two pieces that it is handed out in."""
+        """Read the payload of a record on disk as the two pieces in which it is returned."""
         recent = self.recent.find(address)
         if recent is not None and sum(map(len, recent)) == size:
             return _cut(recent, cut)

@@ -112,14 +112,14 @@ class Chunk:
     segment: Segment
     start: int
     parts: list[bytes] = field(default_factory=list)
-    """Of each record its header with the beginning of the payload, the rest of the payload, and padding; of a block the
-    block, nothing and nothing."""
+    """For each record its header with the beginning of the payload, the rest of the payload, and padding; for a block
+    the block and two empty pieces."""
     data: list[bytes] = field(default_factory=list)
-    """The whole batch in pieces, one behind the other, as soon as it is complete."""
+    """The whole batch in consecutive pieces, once it is complete."""
     addresses: list[int] = field(default_factory=list)
-    """Where each record or block begins."""
+    """The addresses of records and blocks."""
     blocks: dict[int, bytes] = field(default_factory=dict)
-    """Which of these are blocks, and the rows of their records."""
+    """The indices of the blocks among them, and the rows of their records."""
     further: int = 0
     """The records in blocks, except the first of each block."""
     passing_records: int = 0
@@ -134,7 +134,7 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """Bytes to write, as soon as it is complete."""
+        """The bytes to write, once it is complete."""
         return sum(map(len, self.data))
 
     def add_block(self, block: bytes, rows: bytes, address: int) -> None:
@@ -176,7 +176,7 @@ class Chunk:
         return pack_rows(pieces, self.addresses[begin:end], sizes)
 
     def payload(self, address: int) -> tuple[bytes, bytes] | None:
-        """The payload of a record of this chunk, in the two parts in which it is at hand."""
+        """Return the payload of a record of this chunk, in two parts."""
         index = bisect_right(self.addresses, address) - 1
         if index < 0:
             return None
@@ -211,7 +211,7 @@ class Chunk:
 
 
 def _gathered(parts: list[bytes]) -> list[bytes]:
-    """The same bytes in fewer parts, of which the large ones are not copied."""
+    """Join small parts, so that the bytes have fewer parts; large ones are not copied."""
     if max(map(len, parts), default=0) < LARGE:
         return [b"".join(parts)]
     pieces: list[bytes] = []
@@ -231,7 +231,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes to write."""
+        """The bytes to write."""
         return sum(chunk.size for chunk in self.chunks)
 
     @property

@@ -200,7 +200,7 @@ class Store:
         flags: int = 0,
         live: bool = True,
     ) -> int:
-        """Put a record into the open batch; gives its address, which is never 0. A payload may come in two parts, the
+        """Put a record into the open batch. Returns its address, which is never 0. A payload may come in two parts, the
         second of which may be large: it is not copied before the batch is made.
 
         ``live=False`` is for records that matter only as long as something before them exists: that another record is
@@ -305,7 +305,7 @@ class Store:
 
     @property
     def pending_bytes(self) -> int:
-        """How much the next batch would write."""
+        """The bytes that the next batch would write."""
         return self._tail - self._chunk.start + sum(chunk.size for chunk in self._ready)
 
     @property
@@ -436,9 +436,9 @@ class Store:
     def read_many(
         self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
     ) -> tuple[list[bytes], list[bytes]]:
-        """The payloads of several records, given as (address, payload size), each cut in two behind so many bytes: the
-        beginnings, and the rests. Neighbours are read together. A negative size says that there are at least so many
-        bytes."""
+        """Return the payloads of several records, given as (address, payload size), each divided after so many bytes:
+        the beginnings, and the rests. Adjacent records are read together. A negative size means "at least so many
+        bytes"."""
         return self._reader.read_many(records, cuts)
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:

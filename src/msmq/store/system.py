@@ -28,7 +28,7 @@ def write_seeking(fd: int, data: bytes | bytearray | memoryview, offset: int) ->
 
 
 def write_joined(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
-    """As ``os.pwritev``, where that is missing."""
+    """Write like ``os.pwritev``, where that is missing."""
     return write_at(fd, b"".join(pieces), offset)
 
 

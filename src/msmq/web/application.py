@@ -393,7 +393,7 @@ async def _body(request: Request, operation: Operation) -> Any:
 
 
 def _examine(value: Any, left: int) -> None:
-    """Refuse what nobody takes: a body that is nested too deeply, or a text with half of a character in it."""
+    """Refuse bodies that are nested too deeply, and texts with half a character."""
     if left == 0:
         raise MisuseError("The body is nested too deeply.")
     if isinstance(value, str):

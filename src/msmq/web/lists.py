@@ -87,7 +87,7 @@ def page(
 
 
 def _words(value: Any) -> str:
-    """What is looked at in a column; where it holds named values, their names and each of them."""
+    """Return the text of a column in which is searched; for named values, their names and values."""
     if isinstance(value, dict):
         return "\n".join((*value, *map(_words, value.values())))
     return str(value)

@@ -1,4 +1,4 @@
-"""What the queue manager tells, as JSON: names as on the command line, numbers of 64 bits as text."""
+"""Answers of the queue manager as JSON: names as on the command line, 64-bit numbers as text."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _FAILED_QUEUE: Final = re.compile(r"^([^@\\/]+)@([A-Za-z0-9._-]+)$")
 
 
 _SAME: Final = frozenset({str, bool, float, type(None)})
-"""What JSON holds as it is."""
+"""Types that JSON holds as they are."""
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """A value as JSON can hold it."""
+    """Convert a value for JSON."""
     if type(value) in _SAME:
         return value
     if isinstance(value, Enum):
@@ -82,7 +82,7 @@ def class_name(number: int) -> str:
 
 
 def row(found: pb.FoundMessage) -> dict[str, Any]:
-    """A message as a row of a list; its body is cut."""
+    """Make a row of a list of a message, with a shortened body."""
     given, message = found.delivered, found.delivered.message
     number = given.dead_letter_class or message.message_class
     correlation = message.correlation_id

@@ -1,8 +1,8 @@
-"""Who looks after the console's process on behalf of ``msmq serve``.
+"""The supervisor of the console's process, for ``msmq serve``.
 
 The port is bound at once. The process takes half a second to start, so it is started a moment after the queue manager
-has begun its work, and whoever comes later finds it running; whoever comes sooner starts it. A process that dies is
-started again by the next who comes, or else after a while that grows with each death.
+has begun its work, or by the first visitor, if that is sooner. A process that dies is started again by the next
+visitor, or else after a pause that grows with each death.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from msmq.server.web_settings import WebError
 from msmq.web.plan import Plan, bound
 
 _AHEAD_S: Final = 1.0
-"""So soon it is started though nobody came."""
+"""The time after which it is started without a visitor."""
 _LONGEST_S: Final = 60.0
 _PAUSE_S: Final = 1.0
-"""So long one that died is not started again, whoever comes."""
+"""The shortest pause before a process that died is started again."""
 _GRACE_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Supervisor:
         self.process: asyncio.subprocess.Process | None = None
 
     def open(self) -> str:
-        """Listen; gives the address of the console. Raises WebError when somebody else has the port."""
+        """Listen. Returns the address of the console; raises WebError if the port is in use."""
         host, port = self._plan.web.address
         if self._plan.web.exposed and not self._plan.web.tls:
             raise WebError(
@@ -62,7 +62,7 @@ class Supervisor:
             ahead_s = min(2 * ahead_s, _LONGEST_S)
 
     async def _somebody(self, longest_s: float) -> None:
-        """Wait until somebody knocks, but no longer than so."""
+        """Wait for a connection, but no longer than ``longest_s``."""
         assert self._socket is not None
         loop, came = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._socket.fileno(), came.set)

@@ -78,7 +78,8 @@ class Acknowledgment(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _bit_for(fate: int) -> int:
-    """The bit of MessagePropertiesHeader.Flags that asks to be told of a fate; 0 for what is none of a message."""
+    """Return the bit of MessagePropertiesHeader.Flags that asks to be told of a fate; 0 if it is not the fate of a
+    message."""
     if fate == MessageClass.ACK_REACH_QUEUE:
         return _PA
     if fate == MessageClass.ACK_RECEIVE:
@@ -87,7 +88,7 @@ def _bit_for(fate: int) -> int:
 
 
 def wants(message: UserMessage, fate: int) -> bool:
-    """Whether the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
+    """True if the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
     return bool(message.asks & _bit_for(fate))
 
 

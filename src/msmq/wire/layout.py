@@ -94,8 +94,8 @@ _security_sizes: Final = reader((SecurityHeader, {spec.name for spec in Security
 
 
 def properties_start(packet: bytes, end: int = 0) -> int:
-    """Where the MessagePropertiesHeader of a packet begins that was checked before. Who knows the ``end`` of its
-    UserHeader saves looking for it."""
+    """Return where the MessagePropertiesHeader of a checked packet begins. Giving the ``end`` of its UserHeader saves
+    the search for it."""
     (flags,) = user_flags(packet)
     cursor = end or user_end(packet)
     if flags & USER_TH:
@@ -124,8 +124,8 @@ def body_of(packet: bytes) -> bytes:
 
 
 def asks_of(packet: bytes, end: int = 0) -> int:
-    """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for. The
-    ``end`` is that of :func:`properties_start`."""
+    """Return MessagePropertiesHeader.Flags of a checked packet: the acknowledgments that are asked for. ``end`` is as
+    for :func:`properties_start`."""
     return packet[properties_start(packet, end) + _ASKS]
 
 

@@ -288,8 +288,7 @@ def test_identifiers(domain: DomainHost) -> None:
 
 @pytest.mark.spec("DMPR-3.1.7.1.3-k", "MQMQ-2.4-o")
 def test_no_directory_no_public_queue(domain: DomainHost, host: Host) -> None:
-    domain.directory.connected = False
-    domain.directory.last_failure = "dc1 hung up"
+    domain.directory.connected, domain.directory.last_failure = False, "dc1 hung up"
     for manager in (domain, host):
         before = counts(manager)
         with pytest.raises(NoDsError) as refused:

@@ -44,7 +44,8 @@ _SAME: Final = frozenset({str, bool, float, type(None)})
 
 def plain(value: Any, name: str = "") -> Any:
     """A value as JSON can hold it."""
-    if type(value) in _SAME:
+    kind: type[Any] = type(value)
+    if kind in _SAME:
         return value
     if isinstance(value, Enum):
         return value.name.lower()
@@ -61,7 +62,7 @@ def plain(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: plain(member, key) for key, member in value.items()}
     if is_dataclass(value):
-        return {name: plain(getattr(value, name), name) for name in _names(type(value))}
+        return {name: plain(getattr(value, name), name) for name in _names(kind)}
     return value
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from functools import cache
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -44,8 +43,7 @@ _SAME: Final = frozenset({str, bool, float, type(None)})
 
 def plain(value: Any, name: str = "") -> Any:
     """A value as JSON can hold it."""
-    kind: type[Any] = type(value)
-    if kind in _SAME:
+    if type(value) in _SAME:
         return value
     if isinstance(value, Enum):
         return value.name.lower()
@@ -61,14 +59,9 @@ def plain(value: Any, name: str = "") -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {key: plain(member, key) for key, member in value.items()}
-    if is_dataclass(value):
-        return {name: plain(getattr(value, name), name) for name in _names(kind)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: plain(getattr(value, entry.name), entry.name) for entry in fields(value)}
     return value
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
 
 
 def _time(seconds: int) -> str:

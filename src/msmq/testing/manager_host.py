@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -47,6 +47,7 @@ from msmq.testing.manager_model import (
     Put,
     State,
     Traits,
+    Work,
     number_of,
     root_of,
 )
@@ -64,16 +65,6 @@ class Held:
     """The descriptor through which it was read in two phases."""
     reader: Reader | None = None
     """The application that received it from its channel and has not settled it yet."""
-
-
-@dataclass(slots=True)
-class Work:
-    """A transaction that has not ended."""
-
-    identifier: bytes
-    distributed: bool = False
-    promised: bool = False
-    operations: list[Operation] = field(default_factory=list)
 
 
 class SimulatedHost:

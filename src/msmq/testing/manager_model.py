@@ -93,6 +93,16 @@ Change: TypeAlias = QueueWritten | QueueGone | Put | Gone | Moved | Promised | E
 
 
 @dataclass(slots=True)
+class Work:
+    """A transaction that has not ended."""
+
+    identifier: bytes
+    distributed: bool = False
+    promised: bool = False
+    operations: list[Operation] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Event:
     """Changes that belong together, with what callers knew when they were made."""
 

@@ -18,8 +18,8 @@ from msmq.manager.messages.message import DeliveryGuarantee
 from msmq.manager.messages.serialize import serialize
 from msmq.manager.model import UNLIMITED, OperationType, QueueAccessType
 from msmq.testing.manager_follow import ARRIVED, LATE, NO_ROOM, Due, Wishes, admin_queues
-from msmq.testing.manager_host import SimulatedHost, Work
-from msmq.testing.manager_model import Item, Operation, Put, number_of
+from msmq.testing.manager_host import SimulatedHost
+from msmq.testing.manager_model import Item, Operation, Put, Work, number_of
 from msmq.testing.traffic import (
     Delivery,
     Door,

@@ -33,7 +33,7 @@ from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss
 from msmq.testing.faults import Fault, Faults
 from msmq.testing.manager_follow import ARRIVED, DELETED, LATE, PURGED, RECEIVED, Due, Kind
-from msmq.testing.manager_host import Held, Work
+from msmq.testing.manager_host import Held
 from msmq.testing.manager_model import (
     Change,
     Ended,
@@ -45,6 +45,7 @@ from msmq.testing.manager_model import (
     QueueGone,
     QueueWritten,
     Traits,
+    Work,
     root_of,
 )
 from msmq.testing.manager_readers import SUBQUEUES, Readers

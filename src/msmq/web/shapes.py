@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from functools import cache
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -63,11 +62,6 @@ def plain(value: Any, name: str = "") -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name), name) for name in _names(type(value))}
     return value
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(entry.name for entry in fields(kind))
 
 
 def _time(seconds: int) -> str:

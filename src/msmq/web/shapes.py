@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
@@ -60,7 +60,7 @@ def plain(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: plain(member, key) for key, member in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name), name) for name in _names(type(value))}
+        return {entry.name: plain(getattr(value, entry.name), entry.name) for entry in fields(value)}
     return value
 
 

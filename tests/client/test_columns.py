@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.columns import read_columns, send_columns
+from msmq.client.message import Receipt
+from msmq.errors import MQError
 from tests.client.support import QUEUE, connected
 
 
@@ -18,16 +20,15 @@ async def test_columns_and_messages_keep_their_order(tmp_path: Path) -> None:
         def columns(*bodies: bytes, **more: list[bytes]) -> bytes:
             return pb.Columns(kinds=[common], bodies=bodies, **more).SerializeToString()
 
-        sends = [
-            send_columns(mq, QUEUE, columns(b"0", b"1"), 2),
-            queue.send(b"2"),
-            send_columns(mq, QUEUE, columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
-            send_columns(mq, QUEUE, columns(b"6"), 1),
-            queue.send(b"7"),
-        ]
-        first, _, second, _, _ = await asyncio.gather(*sends)
-        assert first == []
-        assert [index for index, _ in second] == [1]
+        first = send_columns(mq, QUEUE, columns(b"0", b"1"), 2)
+        alone = asyncio.create_task(queue.send(b"2"))
+        await asyncio.sleep(0)  # it is under way
+        second = send_columns(mq, QUEUE, columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3)
+        third = send_columns(mq, QUEUE, columns(b"6"), 1)
+        await queue.send(b"7")
+        await asyncio.gather(alone, third)
+        assert [type(outcome) for outcome in await first] == [Receipt, Receipt]
+        assert [isinstance(outcome, MQError) for outcome in await second] == [False, True, False]
         assert [message.body async for message in queue.browse()] == [b"%d" % n for n in range(8) if n != 4]
 
 

@@ -151,12 +151,14 @@ async def test_a_look_at_what_is_gone_goes_on() -> None:
 async def test_a_message_that_the_disk_has_damaged_meanwhile() -> None:
     """A receive that has locked it looks for another one, and operators are told of the loss."""
     async with serving() as served:
-        queue = served.queue("orders")
+        queue, besides = served.queue("orders"), served.queue("besides")
         async with await served.connect() as peer:
             handle = await peer.open()
             reads = await waiting(served, peer, handle, Action.RECEIVE, 40)
             letters = [chr(number) for number in range(40)]
             places = [served.host.send(queue, body(letter), recoverable=True) for letter in letters]
+            for _ in range(9):  # so much that the store has to read the last of the others from the disk
+                served.host.send(besides, bytes(4_000_000), recoverable=True)
             await full(served)
             damage(served.host, places[-1])
             deaf(peer, reading=True)

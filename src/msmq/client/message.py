@@ -148,36 +148,6 @@ class Message:
         """Return a copy of the message with other properties."""
         return replace(self, **changes)
 
-    @classmethod
-    def from_proto(cls, given: pb.Message) -> Message:
-        """Read a message in the form of the channel."""
-        reach, received = "time_to_reach_queue_s", "time_to_be_received_s"
-        return cls(
-            given.body,
-            given.label,
-            given.body_type,
-            Delivery(given.delivery),
-            given.priority if given.HasField("priority") else None,
-            given.correlation_id,
-            given.response_queue,
-            given.admin_queue,
-            Acknowledge(given.acknowledgements),
-            given.time_to_reach_queue_s if given.HasField(reach) else None,
-            given.time_to_be_received_s if given.HasField(received) else None,
-            given.journal,
-            given.dead_letter,
-            given.dead_letter_queue,
-            given.extension,
-            given.application_tag,
-            given.message_class,
-            given.trace,
-            given.authenticate,
-            Privacy(given.privacy_level),
-            given.peekable_when_locked,
-            given.sender_certificate,
-            given.connector_type,
-        )
-
     def to_proto(self) -> pb.Message:
         """Write the message in the form of the channel."""
         made = self.to_kind()

@@ -164,6 +164,11 @@ class Readers(SimulatedHost):
         fates = []
         for lookup_id, until in sorted(self.paused.items()):
             if until <= self.now:
+                if (
+                    self.disk.capacity is not None
+                    and lookup_id in self._queue(self._message(lookup_id).place).paused
+                ):
+                    continue  # the full disk refused it, and it is tried again
                 del self.paused[lookup_id]
                 held = self.held.pop(lookup_id, None)
                 if held is not None and (held.purged or self._has_gone(lookup_id, self._message(lookup_id))):

@@ -584,3 +584,14 @@ def test_a_purge_that_a_full_disk_refuses_leaves_what_is_held() -> None:
     host.disk.capacity = None
     reader.end(held.position, keep=False)
     assert host.contents(queue) == [b"held", b"free"]
+
+
+def test_an_express_message_that_is_late_on_a_full_disk_is_refused_and_leaves_nothing() -> None:
+    host = Host(options=SMALL)
+    queue = host.queue()
+    host.send(queue, b"in time")
+    fill_disk(host)
+    with pytest.raises(StoreFullError):
+        host.send(queue, b"late", time_to_be_received_s=0)
+    assert host.contents(queue) == [b"in time"]
+    assert queue.overdue == set()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.coordinator import ResourceManager
+from msmq.store import StoreOptions
 from tests.manager.support import Host
 
 IDENTIFIER = bytes(range(16))
+SMALL = StoreOptions(smallest_segment_bytes=4096, largest_segment_bytes=4096)
 
 
 def clean(host: Host) -> None:
@@ -49,6 +53,43 @@ def test_a_committed_message_is_not_undone_by_its_copy() -> None:
     clean(host)
     host.kill()
     assert host.contents(host.find("tx")) == [b"sent"]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_commit_holds_for_a_message_that_was_copied_before_it(moved: bool) -> None:
+    """The record of the operation is older than the copy then, and its segment is deleted before the copy's."""
+    host = Host(options=SMALL)
+    queue, besides = host.queue(), host.queue("besides")
+    target = host.manager.queues.subqueue(queue, "sub")
+    (place,) = host.fill(queue, b"mine", recoverable=True)
+    host.fill(besides, *[bytes(600)] * 8, recoverable=True)
+    transaction = host.transactions.create()
+    if moved:
+        host.manager.move_message(place, target, transaction)
+    else:
+        host.reader(queue).receive(transaction=transaction)
+    host.fill(besides, *[bytes(600)] * 8, recoverable=True)
+    host.manager.queues.purge(besides)
+    host.store.commit()
+
+    def address() -> int:
+        entry = queue.positions.get(place.lookup_id)
+        assert entry is not None
+        return entry.address
+
+    before = address()
+    while address() == before:
+        host.store.clean_step(host.manager.cleaning, 100)  # type: ignore[arg-type]
+        host.store.commit()
+    host.transactions.commit(transaction.identifier)
+    while host.store.clean_step(host.manager.cleaning):  # type: ignore[arg-type]
+        host.store.commit()
+    host.store.commit()
+    host.kill()
+    queue = host.find()
+    assert host.contents(queue) == []
+    if moved:
+        assert host.contents(queue.subqueue_collection["sub"]) == [b"mine"]
 
 
 def test_a_promise_survives_cleaning() -> None:

@@ -2,6 +2,7 @@
 
 A copy comes after all records about its original, so it must contain what they say: the queue that the message is in
 now, and that its transaction has been committed. Records that an open transaction still needs are copied unchanged.
+What such a transaction does with a message that was copied meanwhile, its commit writes once more, after the copy.
 """
 
 from __future__ import annotations

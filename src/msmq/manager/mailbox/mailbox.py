@@ -142,7 +142,7 @@ class Mailbox(Contents):
             late = batch.only(overdue)
             size += self.letters_bytes(late.sizes, bytes(late.marks))
         records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
-        with core.event(size + NUMBERS_BYTES, records if written else 0, freeing=freeing):
+        with core.event(size + NUMBERS_BYTES, records if written or overdue else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
             for index in batch.local:

@@ -150,9 +150,9 @@ class Transactions:
 
     def _ending(self, transaction: Transaction, size: int = 0) -> Event:
         """The event that ends a transaction: a record for the outcome, one for a range of numbers, and for each
-        message what follows from it and from a reader that waits for it."""
+        message what is said again, what follows from it, and from a reader that waits for it."""
         messages = sum(len(member.ids) for member in transaction.operations)
-        return self.core.event(size + NUMBERS_BYTES, 2 + 2 * messages, freeing=True)
+        return self.core.event(size + NUMBERS_BYTES, 2 + 3 * messages, freeing=True)
 
     def _end(
         self, transaction: Transaction, outcome: TransactionOutcome, first: int = 0, last: int = 0
@@ -196,6 +196,7 @@ class Transactions:
                 if journaled:
                     self.journal(Batch.of(journaled, *self.core.own_identifiers))
             return
+        self._say_again(operation)
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
             for reason in {*operation.reasons.values()}:
@@ -205,6 +206,23 @@ class Transactions:
         else:
             assert operation.target_queue is not None
             self.mailbox.move(queue, ids, operation.target_queue, recorded=True)
+
+    def _say_again(self, operation: TransactionalOperation) -> None:
+        """Write once more what happened to messages that the store has copied since the operation was recorded: they
+        come after that record now, and it may be deleted before them."""
+        ledger, target = self.core.ledger, operation.target_queue
+        places = operation.queue.positions.find(operation.ids)
+        if max(places.addresses, default=0) < min(operation.addresses, default=0):  # as nearly always
+            return
+        now_at = dict(zip(places.ids, places.addresses, strict=True))
+        for lookup_id, recorded_at in zip(operation.ids, operation.addresses, strict=True):
+            if now_at.get(lookup_id, 0) > recorded_at:
+                if target is None:
+                    ledger.delete_message(
+                        lookup_id, operation.reasons.get(lookup_id, MessageClass.ACK_RECEIVE)
+                    )
+                else:
+                    ledger.move_message(lookup_id, target.number)
 
     def _asking(self, operation: TransactionalOperation) -> list[StoredMessage]:
         """The messages that arrive with the commit and whose senders asked to be told. Damaged ones are left out."""

@@ -97,6 +97,7 @@ def pipeline(*arguments: str, beside: int | None = None) -> str:
 def send(server: Server, count: int, size: int) -> None:
     server.create(ORDERS)
     with server.connect() as mq:
+        mq.set_manager(quota_kb=4 << 20)  # a million messages are more than a host keeps by default
         queue = mq.queue(ORDERS)
         queue.send_many((body(number, size) for number in range(count)), delivery=Delivery.RECOVERABLE)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
+from rich.text import Text
 
 from msmq import __version__
+from msmq.cli import app
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -65,3 +70,20 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         "print('msmq.wire.message' in sys.modules)"
     )
     assert run("-c", program).stdout.splitlines()[-2:] == ["[]", "False"]
+
+
+def test_help_shows_every_word() -> None:
+    """Names in square brackets would be taken for markup and vanish."""
+    shown = dict(_helps("msmq", typer.main.get_command(app)))
+    assert "listen of \\[api]" in shown["msmq serve"]
+    for command, text in shown.items():
+        assert Text.from_markup(text).plain == text.replace("\\[", "["), command
+    assert "[api]" in run("-m", "msmq", "serve", "--help").stdout
+
+
+def _helps(path: str, command: Any) -> Iterator[tuple[str, str]]:
+    yield path, command.help or ""
+    for parameter in command.params:
+        yield f"{path} {parameter.name}", getattr(parameter, "help", None) or ""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _helps(f"{path} {name}", inner)

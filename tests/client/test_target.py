@@ -40,7 +40,7 @@ def test_addresses(given: str, place: tuple[str, str], tls: bool) -> None:
     assert not target.path
 
 
-@pytest.mark.parametrize("given", ["unix:/a/b", "unix:///a/b"])
+@pytest.mark.parametrize("given", ["unix:/a/b", "unix:///a/b", "/a/b"])
 def test_unix_sockets_have_no_tls(given: str) -> None:
     target = Target(given, Tls())
     assert target.path == "/a/b"

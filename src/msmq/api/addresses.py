@@ -52,6 +52,9 @@ def server_address(given: str | None = None) -> str:
 
 
 def unix_path(address: str) -> str:
-    """The path in the address of a unix socket, with or without two slashes; empty for any other address."""
+    """The path in the address of a unix socket: ``unix:PATH`` with or without two slashes, or an absolute path alone.
+    Empty for any other address."""
+    if address.startswith("/"):
+        return address
     kind, _, path = address.partition(":")
     return path.removeprefix("//") if kind == "unix" else ""

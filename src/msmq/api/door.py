@@ -27,6 +27,7 @@ from grpc_reflection.v1alpha import reflection
 from msmq.admission.gate import Gate
 from msmq.admission.guesses import Guesses
 from msmq.api import rpc
+from msmq.api.addresses import unix_path
 from msmq.api.callers import Callers, Rules
 from msmq.api.desk import Host
 from msmq.api.frames import LINE
@@ -111,9 +112,9 @@ class Door:
 
     def _relay(self, address: str, inner: Inner, service: Service) -> Relay:
         callers, answer, gate = self._callers, service.answer, self._gate
+        if path := unix_path(address):
+            return UnixRelay(Path(path), inner, callers, answer, self.plate.socket_mode, gate)
         kind, _, rest = address.partition(":")
-        if kind == "unix":
-            return UnixRelay(Path(rest), inner, callers, answer, self.plate.socket_mode, gate)
         host, _, port = (rest if kind == "tls" else address).rpartition(":")
         if kind != "tls" and not _is_loopback(host):
             raise DoorError(

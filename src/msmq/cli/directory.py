@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Look at the directory of a domain, have this host in it, or take it out.\n\n"
-    "FILE is the configuration of the queue manager: its table [directory] says where the domain controllers are and "
+    "FILE is the configuration of the queue manager: its table \\[directory] says where the domain controllers are and "
     "who this host is there. Status: 0, 1 when the directory refuses or something is wrong, 2 when FILE cannot be used."
 )
 JOIN_HELP = (

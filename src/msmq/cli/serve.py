@@ -24,7 +24,7 @@ HELP = (
     "A line that begins with 'ready' on standard output says that every door is open; logs go to standard "
     "error. SIGTERM and SIGINT stop it in an orderly way, SIGHUP reads the configuration again. The first start "
     "creates the queue manager in DIR. Every option of the file may be an environment variable: MSMQ_CONFIG_LOG_FORMAT "
-    "for log_format, MSMQ_CONFIG_API__LISTEN for listen of [api], MSMQ_CONFIG for the file itself.\n\n"
+    "for log_format, MSMQ_CONFIG_API__LISTEN for listen of \\[api], MSMQ_CONFIG for the file itself.\n\n"
     "Status: 0 after an orderly stop, 1 when the disk failed, 2 when it could not start.\n\nExamples:\n\n"
     "  msmq serve --data /var/lib/msmq --name ORDERS-1 --listen 10.0.0.5\n\n"
     "  msmq serve --config /etc/msmq/msmq.toml\n\n"

@@ -134,9 +134,9 @@ class Queue:
         the outgoing queue to another. Messages that several tasks send at the same time travel together."""
         made, watcher = as_message(message, properties), self._connection.watcher
         if watcher is None:
-            return _receipt(await self._leave(made, transaction))
+            return _receipt(await self._leave(made, transaction), transaction)
         with watcher.sending(self.name) as sending:
-            receipt = _receipt(await self._leave(sending.leave(made), transaction))
+            receipt = _receipt(await self._leave(sending.leave(made), transaction), transaction)
             sending.sent([receipt])
             return receipt
 
@@ -204,6 +204,8 @@ class Queue:
                 future.cancel()
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, MQError)]
         if len(receipts) != len(outcomes):
+            if transaction is not None:
+                transaction.check_open()
             raise SendError(outcomes)
         return receipts
 
@@ -564,9 +566,11 @@ def _no_transaction(place: pb.QueuePlace) -> MQError:
     return no_transaction(place.host)
 
 
-def _receipt(outcomes: list[Receipt | MQError]) -> Receipt:
+def _receipt(outcomes: list[Receipt | MQError], transaction: Transaction | None) -> Receipt:
     """Return the receipt of a message that was sent by itself, or raise the error it was refused with."""
     (outcome,) = outcomes
     if isinstance(outcome, MQError):
+        if transaction is not None:
+            transaction.check_open()
         raise outcome
     return outcome

@@ -48,11 +48,16 @@ class Transaction:
     @property
     def identifier(self) -> bytes:
         """Its identifier on the channel, while it is open."""
+        self.check_open()
+        return self._identifier
+
+    def check_open(self) -> None:
+        """Raise the reason why it is no longer open, if it is not. A call that names it may reach a queue manager that
+        was restarted meanwhile and does not know it; then this is what to tell the program."""
         if self._stream is None or self._stream.over:
             if isinstance(self._error, ConnectionLostError) and not self._ended:
                 raise ConnectionLostError("The connection broke, and the transaction with it.")
             raise TransactionSequenceError("The transaction has ended, or was not begun.")
-        return self._identifier
 
     async def begin(self) -> Self:
         self._stream = await self._connection.stream("Transact", self._received, self._lost)
@@ -171,6 +176,9 @@ class Transaction:
         except asyncio.CancelledError:
             self._loose.append(made)
             raise
+        except TransactionSequenceError:
+            self.check_open()
+            raise
 
     # --- operations in the transaction --------------------------------------------------------------------------
 
@@ -188,7 +196,11 @@ class Transaction:
         if receiver is None:
             receiver = Receiver(self._connection, name, prefetch=1, transaction=identifier)
             self._receivers[name] = receiver
-        message = await receiver.receive(timeout)
+        try:
+            message = await receiver.receive(timeout)
+        except TransactionSequenceError:
+            self.check_open()
+            raise
         if self._connection.watcher is not None:
             self.took(message)
         return message

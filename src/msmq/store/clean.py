@@ -137,6 +137,8 @@ class Cleaner:
                     if run and (len(run) >= _RUN_RECORDS or size > _RUN_BYTES or (kind, flags) != run[0][:2]):
                         others, run, size = run, [row], payload_size
                         self._copy_run(owner, others)
+                        if not owner.is_live(kind, head, address):  # what was lost there may have ended it
+                            run, size = [], 0
                     else:
                         run.append(row)
                         size += payload_size

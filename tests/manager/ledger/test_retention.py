@@ -6,7 +6,7 @@ import pytest
 
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.coordinator import ResourceManager
-from msmq.store import StoreOptions
+from msmq.store import StoreOptions, layout
 from tests.manager.support import Host
 
 IDENTIFIER = bytes(range(16))
@@ -120,3 +120,28 @@ def test_settings_and_queues_survive_cleaning() -> None:
     assert host.find("kept").label == "a label"
     assert "host\\private$\\gone" not in host.manager.core.by_path
     assert host.manager.core.record.identifier == identifier
+
+
+def test_a_damaged_message_that_a_transaction_holds_costs_no_other_message() -> None:
+    """What the transaction has written about it is dead as soon as the damage is met, and must be counted as dead only
+    once: otherwise its segment seems to be empty before the next message has been copied."""
+    for budget in range(100, 1000, 20):
+        host = Host(options=SMALL)
+        queue, besides = host.queue(), host.queue("besides")
+        (place,) = host.fill(queue, b"damaged", recoverable=True)
+        transaction = host.transactions.create()
+        host.reader(queue).receive(transaction=transaction)
+        host.fill(queue, b"kept", recoverable=True)
+        host.fill(besides, *[bytes(600)] * 16, recoverable=True)
+        host.manager.queues.purge(besides)
+        host.store.commit()
+        address = queue.positions.address_of(place.lookup_id)
+        assert address is not None
+        number, offset = layout.place(address)
+        host.disk.flip(layout.segment_name(number), offset + 80)
+        while host.store.clean_step(host.manager.cleaning, budget):  # type: ignore[arg-type]
+            host.store.commit()
+        assert [lost.lookup_id for lost in host.manager.core.lost_records] == [place.lookup_id]
+        host.transactions.commit(transaction.identifier)
+        host.kill()
+        assert host.contents(host.find()) == [b"kept"], budget

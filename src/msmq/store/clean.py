@@ -184,7 +184,7 @@ class Cleaner:
     def _copy_record(self, owner: Owner, kind: int, flags: int, head: bytes, address: int, size: int) -> None:
         store = self._store
         try:
-            payload = store.read(address, size)
+            payload = store.read(address, size) if size else b""  # the head is known in any case
         except DamagedRecordError as error:
             store.release(address, size)
             owner.lost(kind, head, address, error)

@@ -73,6 +73,7 @@ class Book:
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.disk = SimulatedDisk()
+        self.disk.lingering = 3
         self.now = float(NOON)
         self.confirmed = State()
         self.current = State()

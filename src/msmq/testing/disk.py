@@ -209,7 +209,7 @@ class SimulatedDisk:
         self._rename({name: None})
 
     def remove(self, name: str) -> None:
-        """Delete a file later, as the thread of a real disk does, when there are too many of them; see ``lingering``."""
+        """Delete a file later, as the thread of a real disk does, when too many are ``lingering``."""
         self.require_power()
         self._removed.append(name)
         self.settle(self.operations % (self.lingering + 1))

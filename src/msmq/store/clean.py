@@ -137,6 +137,8 @@ class Cleaner:
                     if run and (len(run) >= _RUN_RECORDS or size > _RUN_BYTES or (kind, flags) != run[0][:2]):
                         others, run, size = run, [row], payload_size
                         self._copy_run(owner, others)
+                        if not owner.is_live(kind, head, address):  # what was lost there may have ended it
+                            run, size = [], 0
                     else:
                         run.append(row)
                         size += payload_size
@@ -182,7 +184,7 @@ class Cleaner:
     def _copy_record(self, owner: Owner, kind: int, flags: int, head: bytes, address: int, size: int) -> None:
         store = self._store
         try:
-            payload = store.read(address, size)
+            payload = store.read(address, size) if size else b""  # the head is known in any case
         except DamagedRecordError as error:
             store.release(address, size)
             owner.lost(kind, head, address, error)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -142,7 +143,11 @@ class _File:
     def allocate(self, size: int) -> None:
         inode = self._use()
         if size > len(inode.content):
-            self._disk.claim(size - len(inode.content))
+            try:
+                self._disk.claim(size - len(inode.content))
+            except OSError:
+                self._disk.settle()
+                self._disk.claim(size - len(inode.content))
             inode.change(_Resize(size))
             self._disk.step()
 
@@ -172,6 +177,8 @@ class SimulatedDisk:
         """How many of the next syncs fail with EIO."""
         self.is_quick = False
         """True if the caller waits for its writes; otherwise they happen in the background while others go on."""
+        self.lingering = 0
+        """How many files that were removed may still be there."""
         self.lives = 0
         self._crash_at = NEVER
         self._powerless = False
@@ -179,6 +186,7 @@ class SimulatedDisk:
         self._durable_names: dict[str, _Inode] = {}
         self._names: dict[str, _Inode] = {}
         self._name_changes: list[dict[str, _Inode | None]] = []
+        self._removed: deque[str] = deque()
 
     where = "the simulated disk"
 
@@ -201,8 +209,16 @@ class SimulatedDisk:
         self._rename({name: None})
 
     def remove(self, name: str) -> None:
-        self.unlink(name)
-        self.sync_directory()
+        """Delete a file later, as the thread of a real disk does, when too many are ``lingering``."""
+        self.require_power()
+        self._removed.append(name)
+        self.settle(self.operations % (self.lingering + 1))
+
+    def settle(self, left: int = 0) -> None:
+        """Delete the oldest of the files that were removed, until not more than ``left`` of them are still there."""
+        while len(self._removed) > left:
+            self.unlink(self._removed.popleft())
+            self.sync_directory()
 
     def rename(self, old: str, new: str) -> None:
         self.require_power()
@@ -225,6 +241,7 @@ class SimulatedDisk:
         self._locked = True
 
     def unlock(self) -> None:
+        self.settle()
         self._locked = False
 
     def _rename(self, change: dict[str, _Inode | None]) -> None:
@@ -261,6 +278,7 @@ class SimulatedDisk:
         self._locked = False
         self._powerless = False
         self._crash_at = NEVER
+        self._removed.clear()
         self.failing_syncs = 0
 
     def flip(self, name: str, offset: int, mask: int = 0x01) -> None:

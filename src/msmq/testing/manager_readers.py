@@ -12,9 +12,10 @@ from msmq.errors import IoTimeoutError
 from msmq.manager.mailbox.retries import NO_RETRY, Retry
 from msmq.manager.queues.queue import ReadResult
 from msmq.store import StoreFullError
+from msmq.testing.manager_book import Held
 from msmq.testing.manager_channel import Reader
 from msmq.testing.manager_follow import LATE, PURGED
-from msmq.testing.manager_host import Held, SimulatedHost
+from msmq.testing.manager_host import SimulatedHost
 from msmq.testing.manager_model import QueueWritten, root_of
 from msmq.wire.message import UserMessage
 
@@ -159,7 +160,7 @@ class Readers(SimulatedHost):
                 self.held[lookup_id].reader = None
         return f"{root_of(reader.path)};{retry.poison_subqueue}", poison
 
-    def _after_pauses(self) -> list[tuple[float, int, int]]:
+    def _after_pauses(self) -> list[tuple[int, int]]:
         """Make messages readable whose pause is over. Returns those that were purged or have expired meanwhile."""
         fates = []
         for lookup_id, until in sorted(self.paused.items()):
@@ -172,7 +173,7 @@ class Readers(SimulatedHost):
                 del self.paused[lookup_id]
                 held = self.held.pop(lookup_id, None)
                 if held is not None and (held.purged or self._has_gone(lookup_id, self._message(lookup_id))):
-                    fates.append((until, lookup_id, PURGED if held.purged else LATE))
+                    fates.append((lookup_id, PURGED if held.purged else LATE))
         return fates
 
     def _ends(self, lookup_id: int) -> bool:

@@ -32,8 +32,8 @@ from msmq.store import StoreFullError
 from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss
 from msmq.testing.faults import Fault, Faults
+from msmq.testing.manager_book import Held
 from msmq.testing.manager_follow import ARRIVED, DELETED, LATE, PURGED, RECEIVED, Due, Kind
-from msmq.testing.manager_host import Held
 from msmq.testing.manager_model import (
     Change,
     Ended,

@@ -170,7 +170,9 @@ class NetworkHost:
         self.rng = rng
         self.name = name
         self.address = address
-        self.disk = disk or SimulatedDisk()
+        own = SimulatedDisk()
+        own.lingering = 3
+        self.disk = disk or own
         self.was_full = False
         """True if its disk was ever full in this run."""
         self.clock_offset = 0.0

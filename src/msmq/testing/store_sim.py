@@ -138,6 +138,7 @@ class StoreSimulation:
             smallest_segment_bytes=4096, largest_segment_bytes=rng.choice((4096, 8192, 32768))
         )
         self.disk = SimulatedDisk(capacity)
+        self.disk.lingering = 3
         self.confirmed: State = {}
         self.uncertain: list[tuple[int, list[Change]]] = []
         """Events that are not confirmed yet, each with the number of its last record."""

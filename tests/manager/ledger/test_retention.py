@@ -6,7 +6,8 @@ import pytest
 
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.coordinator import ResourceManager
-from msmq.store import StoreOptions
+from msmq.manager.queues.queue import Queue
+from msmq.store import StoreOptions, layout
 from tests.manager.support import Host
 
 IDENTIFIER = bytes(range(16))
@@ -120,3 +121,76 @@ def test_settings_and_queues_survive_cleaning() -> None:
     assert host.find("kept").label == "a label"
     assert "host\\private$\\gone" not in host.manager.core.by_path
     assert host.manager.core.record.identifier == identifier
+
+
+def damage(host: Host, address: int | None, byte: int) -> None:
+    """Flip a bit in a record."""
+    assert address is not None
+    number, offset = layout.place(address)
+    host.disk.flip(layout.segment_name(number), offset + byte)
+
+
+def fill_segments(host: Host, besides: Queue) -> None:
+    """Make the oldest segments worth cleaning."""
+    host.fill(besides, *[bytes(600)] * 16, recoverable=True)
+    host.manager.queues.purge(besides)
+    host.store.commit()
+
+
+def test_a_damaged_message_that_a_transaction_holds_costs_no_other_message() -> None:
+    """What the transaction has written about it is dead as soon as the damage is met, and must be counted as dead only
+    once: otherwise its segment seems to be empty before the next message has been copied."""
+    for budget in range(100, 1000, 20):
+        host = Host(options=SMALL)
+        queue, besides = host.queue(), host.queue("besides")
+        (place,) = host.fill(queue, b"damaged", recoverable=True)
+        transaction = host.transactions.create()
+        host.reader(queue).receive(transaction=transaction)
+        host.fill(queue, b"kept", recoverable=True)
+        fill_segments(host, besides)
+        damage(host, queue.positions.address_of(place.lookup_id), 80)
+        while host.store.clean_step(host.manager.cleaning, budget):  # type: ignore[arg-type]
+            host.store.commit()
+        assert [lost.lookup_id for lost in host.manager.core.lost_records] == [place.lookup_id]
+        host.transactions.commit(transaction.identifier)
+        host.kill()
+        assert host.contents(host.find()) == [b"kept"], budget
+
+
+def test_a_damaged_value_is_written_again() -> None:
+    """The queue manager knows it still, and would not know the queue with its messages after the next start."""
+    host = Host(options=SMALL)
+    queue, besides = host.queue(), host.queue("besides")
+    host.fill(queue, b"kept", recoverable=True)
+    fill_segments(host, besides)
+    first = min(name for name in host.disk.names() if name.endswith(".log"))
+    host.disk.flip(first, host.disk.durable_content(first).rindex(b'["queue/%d"' % queue.number) + 20)
+    while host.store.clean_step(host.manager.cleaning, 1000):  # type: ignore[arg-type]
+        host.store.commit()
+    assert [lost.name for lost in host.manager.core.lost_records] == [f"queue/{queue.number}"]
+    host.manager.queues.change(queue, label="new")
+    host.kill()
+    assert host.contents(host.find()) == [b"kept"]
+    assert host.find().label == "new"
+
+
+def test_damage_does_not_undo_what_a_transaction_has_done() -> None:
+    """The record of its operation has nothing but its head, which the index of the segment has as well."""
+    host = Host(options=SMALL)
+    queue, besides = host.queue(), host.queue("besides")
+    host.fill(queue, b"taken", recoverable=True)
+    manager = ResourceManager(host.transactions)
+    transaction = manager.enlist(IDENTIFIER)
+    host.reader(queue).receive(transaction=transaction)
+    manager.prepare(IDENTIFIER)
+    fill_segments(host, besides)
+    damage(host, transaction.operations[0].addresses[0], 20)
+    damage(host, transaction.prepared_at, 20)
+    while host.store.clean_step(host.manager.cleaning, 1000):  # type: ignore[arg-type]
+        host.store.commit()
+    host.kill()
+    manager = ResourceManager(host.transactions)
+    assert manager.in_doubt == [IDENTIFIER]
+    manager.commit(IDENTIFIER)
+    host.kill()
+    assert host.contents(host.find()) == []

@@ -293,7 +293,8 @@ class Ledger:
         self.changing: AbstractContextManager[None] = nullcontext()
         """The context of every change of a named value. The queue manager sets its event, so that an error inside is
         noticed: messages are always changed in events, but values often alone."""
-        self._values: dict[bytes, tuple[int, int]] = {}
+        self._values: dict[bytes, tuple[int, bytes]] = {}
+        """By the digest of their keys, the addresses and payloads of the named values."""
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -367,7 +368,7 @@ class Ledger:
         with self.changing:
             address = self.store.append(Kind.VALUE, digest.ljust(HEAD_SIZE, b"\0"), payload)
             self._supersede(digest)
-            self._values[digest] = (address, len(payload))
+            self._values[digest] = (address, payload)
 
     def drop_value(self, key: str) -> None:
         digest = digest_of(key)
@@ -379,13 +380,20 @@ class Ledger:
     def _supersede(self, digest: bytes) -> None:
         old = self._values.pop(digest, None)
         if old is not None:
-            self.store.release(*old)
+            self.store.release(old[0], len(old[1]))
 
     def value_is_live(self, head: bytes, address: int) -> bool:
-        return self._values.get(head[:16], (0, 0))[0] == address
+        return self._values.get(head[:_DIGEST_SIZE], (0, b""))[0] == address
 
     def value_moved(self, head: bytes, address: int) -> None:
-        self._values[head[:16]] = (address, self._values[head[:16]][1])
+        digest = head[:_DIGEST_SIZE]
+        self._values[digest] = (address, self._values[digest][1])
+
+    def value_lost(self, head: bytes) -> str:
+        """Write a value once more whose record is damaged, and was released. Returns its key."""
+        payload = self._values[head[:_DIGEST_SIZE]][1]
+        self.value_moved(head, self.store.append(Kind.VALUE, head, payload))
+        return str(json.loads(payload)[0])
 
     # --- recovery -----------------------------------------------------------------------------------------------
 
@@ -450,7 +458,7 @@ class Ledger:
         found.damaged.pop(said.digest, None)
         if said.value is not None:
             key, value = json.loads(said.value)
-            self._values[said.digest] = (record.address, record.payload_size)
+            self._values[said.digest] = (record.address, said.value)
             found.values[key] = value
             return
         for name in [name for name in found.values if digest_of(name) == said.digest]:

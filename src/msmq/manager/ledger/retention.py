@@ -85,17 +85,19 @@ class Cleaning:
             self.transactions.collection[fields.transaction].prepared_at = new
 
     def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None:
-        """Drop a damaged record, which harms nothing else, and tell operators."""
-        if kind not in (Kind.MESSAGE, Kind.DELETE, Kind.MOVE):
-            self.lost_records.append(LostRecord(Kind(kind), 0, "", str(error)))
+        """Write a damaged value once more, drop a damaged message, which harms nothing else, and tell operators. Other
+        records have nothing but their heads, and cannot be lost."""
+        if kind == Kind.VALUE:
+            key = self.core.ledger.value_lost(head)
+            self.lost_records.append(LostRecord(Kind.VALUE, 0, key, f"{error} It was written again."))
             return
         fields = Head.decode(head)
-        queue = self._standing_in(fields.lookup_id, fields.queue) if kind == Kind.MESSAGE else None
+        queue = self._standing_in(fields.lookup_id, fields.queue)
         if queue is not None:
             self.transactions.forget_message(queue, fields.lookup_id)
             self.mailbox.forget_damaged(queue, fields.lookup_id)
         where = queue.pathname if queue else ""
-        self.lost_records.append(LostRecord(Kind(kind), fields.lookup_id, where, str(error)))
+        self.lost_records.append(LostRecord(Kind.MESSAGE, fields.lookup_id, where, str(error)))
 
     def _standing_in(self, lookup_id: int, written_for: int) -> Queue | None:
         return self.core.queues.get(self.core.moved.get(lookup_id, written_for))

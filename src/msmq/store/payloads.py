@@ -183,6 +183,14 @@ class Reader:
             return None
         return self._space.reader(self._space.segments[number]).pread(end - offset, offset)
 
+    def beginning(self, address: int, size: int) -> bytes:
+        waiting = self._waiting(address)
+        if waiting is not None:
+            front, rest = waiting
+            return (front + rest[:size])[:size]
+        number, offset = place(address)
+        return self._space.reader(self._space.segments[number]).pread(size, offset + RECORD_SIZE)
+
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """Return how far to read so that records which follow closely are read too."""
         start, size = records[index]

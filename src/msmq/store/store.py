@@ -446,6 +446,10 @@ class Store:
         something occurs in them. None if the records must be read one by one."""
         return self._reader.glimpse(first, last, last_size)
 
+    def beginning(self, address: int, size: int) -> bytes:
+        """Return the first bytes of a larger payload, not verified."""
+        return self._reader.beginning(address, size)
+
     def _unwritten(self) -> Sequence[Chunk]:
         """Return the chunks whose records are not durable yet, the oldest first."""
         in_flight = [chunk for batch in self._in_flight for chunk in batch.chunks]

@@ -11,6 +11,7 @@ from msmq.manager.mailbox.positions import END, START
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.store.layout import place, segment_name
+from msmq.wire.layout import FIXED_SIZE
 from tests.manager.support import NOON, Host, message
 
 LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
@@ -102,3 +103,32 @@ def test_damage_at_a_place_of_somebody_else_stays_there(host: Host, queue: Queue
     assert (len(queue.positions), host.manager.core.lost_records) == (3, [])
     assert mailbox.fetch(queue, places[1].lookup_id) is None
     assert (len(queue.positions), len(host.manager.core.lost_records)) == (2, 1)
+
+
+def test_headers_of_large_messages_are_read_without_their_bodies(host: Host, queue: Queue) -> None:
+    large = bytes(100_000)
+    given = [
+        *mixed(),
+        message(large, recoverable=True, source="fd00::7"),
+        message(large),
+        message(large, recoverable=True, **LOCAL),
+        message(large, recoverable=True),
+    ]
+    ids = list(host.manager.mailbox.put(queue, host.batch(*given)))
+    packets = {one: each.packet.data for one, each in zip(ids, given, strict=True)}
+
+    def check(expected: list[int]) -> None:
+        found = dict(host.manager.mailbox.headers(queue, ids))
+        assert sorted(found) == sorted(expected)
+        assert all(packets[one].startswith(packet) and len(packet) >= FIXED_SIZE for one, packet in found.items())
+
+    check(ids)
+    host.store.commit()
+    check(ids)
+    for index in (1, 6, 8):
+        entry = queue.positions.get(ids[index])
+        assert entry is not None
+        number, offset = place(entry.address)
+        host.disk.flip(segment_name(number), offset + entry.size, 1)
+    # The small one and that with attributes of its own are read as a whole; of the other one the headers are sound.
+    check([one for one in ids if one not in (ids[1], ids[8])])

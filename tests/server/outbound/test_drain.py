@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from msmq.store.disk import RealFile
 from msmq.wire.classes import MessageClass
 from msmq.wire.packets import FinalAckBody, build_order_message
 from tests.server.inbound.test_arrivals import NEGATIVE, classes, place
@@ -243,6 +244,27 @@ async def test_a_message_that_does_not_make_it_in_time(tmp_path: Path) -> None:
         bob = await here.node(BOB)
         orders = bob.queue()
         await eventually(lambda: bob.bodies(orders) == [b"in time"])
+
+async def test_to_know_when_large_messages_expire_their_bodies_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    pread = RealFile.pread
+
+    def counted(file: RealFile, length: int, offset: int) -> bytes:
+        read.append(length)
+        return pread(file, length, offset)
+
+    monkeypatch.setattr(RealFile, "pread", counted)
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        alice.send(name_of(BOB), b"opens the queue", recoverable=True)
+        drain = alice.daemon.outgoing.drains[alice.outgoing(BOB).number]
+        for _ in range(20):  # more than the store keeps in memory
+            alice.send(name_of(BOB), bytes(3_000_000), recoverable=True, ttrq_s=3_600)
+            await alice.daemon.commit.drain()
+        await eventually(lambda: len(drain._expiries) == 20)
+        assert sum(read) < 1_000_000
 
 
 @pytest.mark.spec("MQMQ-6-b", "MQQB-1.3.4-a")

@@ -39,6 +39,9 @@ _FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
 _IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
 _IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks with these bits."""
+_LARGE: Final = 1 << 16
+_HEADERS_BYTES: Final = 256
+"""The size from which on only this much of a message is read for its first headers."""
 _SPREAD: Final = 8
 """Messages are not glimpsed at if they take less than this part of the range they are in."""
 
@@ -148,6 +151,27 @@ class Contents:
             return None
         front = max(positions.marks.translate(FRONTS))
         return self.core.ledger.store.glimpse(first, last, last_size + front)
+
+    def headers(self, queue: Queue, ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Read messages for what stands in their first headers: their lookup identifiers and packets. Of large ones it
+        is the beginning of the packet, not verified; damaged ones are left out."""
+        positions = queue.positions.find(ids)
+        fronts = positions.marks.translate(FRONTS)
+        small = []
+        for index, (address, size, front) in enumerate(
+            zip(positions.addresses, positions.sizes, fronts, strict=True)
+        ):
+            if size < _LARGE or not address:
+                small.append(index)
+            elif front:
+                begun = self.core.ledger.store.beginning(address, front + _HEADERS_BYTES)
+                if len(begun) == front + _HEADERS_BYTES:
+                    yield positions.ids[index], begun[front:]
+            else:  # only the record knows where its packet begins
+                found = self.read(queue, positions.only((index,)), ours=False)
+                yield from zip(found.ids, found.packets, strict=True)
+        found = self.read(queue, positions if len(small) == len(fronts) else positions.only(small), ours=False)
+        yield from zip(found.ids, found.packets, strict=True)
 
     def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
         sound, beginnings, rests = [], [], []

@@ -514,8 +514,7 @@ class Drain:
     def watch(self, most: int) -> bool:
         """Read the expiry of messages that came lately and are still there. Returns whether there are more of them."""
         lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
-        found = self.outgoing.mailbox.read(self.queue, self.queue.positions.find(lately), ours=False)
-        for lookup_id, packet in zip(found.ids, found.packets, strict=True):
+        for lookup_id, packet in self.outgoing.mailbox.headers(self.queue, lately):
             self._watch(lookup_id, packet)
         return bool(self._unwatched)
 

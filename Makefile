@@ -135,17 +135,18 @@ spark-large: setup ## Archive 150 messages of 4 MB and a million of 1 KB, decode
 	@$(RUN) tests.spark.large
 
 spark-soak spark-soak-store: MINUTES = 15
-spark-soak: setup ## Consume from three queue managers with Spark for MINUTES=15, in which a hundred things are killed at random (SEED=)
-	@$(RUN) tests.spark.chaos --minutes $(MINUTES) --seed $(SEED)
+spark-soak spark-soak-store: KILLS = 100
+spark-soak: setup ## Consume from three queue managers with Spark for MINUTES=15 and until KILLS=100 things were killed (SEED=)
+	@$(RUN) tests.spark.chaos --minutes $(MINUTES) --kills $(KILLS) --seed $(SEED)
 
-spark-soak-store: setup ## Archive to an object store and replay from it for MINUTES=15 while everything is killed at random (SEED=)
-	@$(RUN) tests.spark.elsewhere --minutes $(MINUTES) --seed $(SEED)
+spark-soak-store: setup ## Archive to an object store and replay from it for MINUTES=15 and until KILLS=100 things were killed (SEED=)
+	@$(RUN) tests.spark.elsewhere --minutes $(MINUTES) --kills $(KILLS) --seed $(SEED)
 
 spark-versions: setup ## Try Spark and Delta in the other versions that are supported, each in an environment of its own
 	@scripts/spark_versions.sh
 
 spark-hdfs: setup ## Archive to an HDFS, be killed, and replay from it (make test does so on an object store)
-	@$(RUN) tests.spark.elsewhere
+	@$(RUN) tests.spark.elsewhere --hdfs
 
 celery-storm: setup ## Have TASKS=2000 tasks done by Celery while its workers are recycled and killed
 	@MSMQ_CELERY_TASKS=$(TASKS) $(RUN) pytest -v -s tests/celery/test_storm.py

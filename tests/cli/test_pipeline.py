@@ -168,6 +168,18 @@ def test_errors_are_one_line(spark: SparkSession, arguments: tuple[str, ...], st
     assert "Traceback" not in done.output
 
 
+def test_all_of_an_error_is_shown_to_those_who_want_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    arguments = ("decode", SAMPLE, "--to", tmp_path / "taken" / "folder")
+    *_, short = run(*arguments, status=1).stderr.splitlines()
+    assert short.startswith("msmq: ")
+    assert "Mkdirs failed to create" in short
+    said = run(*arguments, "--verbose", status=1).stderr
+    assert "Traceback" in said
+    assert "at org.apache.spark" in said
+    assert said.splitlines()[-1] == short
+
+
 def test_spark_submit(tmp_path: Path) -> None:
     """The script, as spark-submit runs it."""
     script = run("script").stdout.strip()

@@ -1,4 +1,4 @@
-"""Three queue managers, one query that consumes from all, and somebody who kills: ``make spark-soak MINUTES=10``.
+"""Three queue managers, one query that consumes from all, and somebody who kills: ``make spark-soak MINUTES=15``.
 
 Killed are, at random, the driver with all that is its own, an executor, a worker of Python, and the queue managers,
 while messages keep coming: when the query has gone on, while it recovers from the last time, or one right after the
@@ -9,7 +9,6 @@ message once, and nothing is left in a queue.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -19,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as parquet
 
+from tests.spark.soak import Soak, arguments
 from tests.spark.support import ORDERS, ROOT, Server, environment, eventually
 
 NAMES = ("NORTH", "SOUTH", "WEST")
@@ -200,14 +200,14 @@ def run(
     folder: Path,
     master: str,
     seed: int,
-    kills: Iterator[str],
+    kills: Callable[[Chaos], Iterable[str]],
     say: Callable[[str], None],
     wait: Callable[[Chaos], None] = Chaos.progress,
 ) -> Chaos:
     """Kill one thing after the other, and wait before each. Returns what was done."""
     chaos = Chaos(folder, master, seed)
     with chaos.running():
-        for what in kills:
+        for what in kills(chaos):
             wait(chaos)
             chaos.kill(what)
             say(f"{chaos.kills.total()}: {what} killed; {len(chaos.sent[NAMES[0]]) * 3:,} messages sent")
@@ -219,25 +219,20 @@ def _wait(chance: random.Random, chaos: Chaos) -> None:
     chance.choices((chaos.progress, chaos.recovering, chaos.nothing), (0.3, 0.25, 0.45))[0]()
 
 
-def _kills(minutes: float, chance: random.Random) -> Iterator[str]:
-    until = time.monotonic() + minutes * 60
-    while time.monotonic() < until:
+def _kills(soak: Soak, chance: random.Random, chaos: Chaos) -> Iterator[str]:
+    while soak.goes_on(chaos.kills.total()):
         yield chance.choice(["driver", "queue manager", "queue manager", "executor", "worker", "worker"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = arguments(__doc__)
     parser.add_argument("--master", default=CLUSTER)
     given = parser.parse_args()
+    soak, chance = Soak(given.minutes, given.kills), random.Random(given.seed)
     with tempfile.TemporaryDirectory() as folder:
-        chance = random.Random(given.seed)
-        kills, say = _kills(given.minutes, chance), partial(print, flush=True)
+        kills, say = partial(_kills, soak, chance), partial(print, flush=True)
         chaos = run(Path(folder), given.master, given.seed, kills, say, partial(_wait, chance))
-    print(
-        f"{dict(chaos.kills)} killed; every one of {sum(map(len, chaos.sent.values())):,} messages came once"
-    )
+    soak.end(chaos.kills, f"every one of {sum(map(len, chaos.sent.values())):,} messages came once")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """A queue that is archived, consumed and replayed elsewhere than in a local folder, by commands that are killed. As a
-program it does so on HDFS (``make spark-hdfs``), or for some minutes on an object store, where commands and the queue
-manager are killed at random (``make spark-soak-store``)."""
+program it does so for some minutes on an object store, where commands and the queue manager are killed at random
+(``make spark-soak-store``), or on HDFS (``make spark-hdfs``)."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tests.spark.archiver import SETTINGS
 from tests.spark.halting import VARIABLE, Halts
+from tests.spark.soak import Soak, arguments
 from tests.spark.stores import BUCKET, Hdfs, ObjectStore
 from tests.spark.support import LEDGER, ORDERS, Server, eventually, program
 
@@ -118,14 +118,13 @@ def on_hdfs(folder: Path, server: Server) -> None:
     print(f"two kills, and every one of {len(place.sent)} messages is in {place.place} once")
 
 
-def on_an_object_store(folder: Path, server: Server, minutes: float, chance: random.Random) -> None:
+def on_an_object_store(folder: Path, server: Server, soak: Soak, chance: random.Random) -> None:
     """Archive, compact and replay, again and again, while commands and the queue manager are killed at random."""
     kills: Counter[str] = Counter()
     longest_s = 20.0
-    ends = time.monotonic() + 60 * minutes
     with ObjectStore.running(folder) as store:
         place = Elsewhere(server, f"s3a://{BUCKET}/orders", store.settings, folder)
-        while time.monotonic() < ends:
+        while soak.goes_on(kills.total()):
             place.send(f"run {kills.total()}")
             command = chance.choice(("archive", "compaction", "replay"))
             archived = place.archive("--compact") if command == "compaction" else place.archive()
@@ -133,9 +132,12 @@ def on_an_object_store(folder: Path, server: Server, minutes: float, chance: ran
                 server.kill()
                 server.start()
                 kills["queue manager"] += 1
+            begun = time.monotonic()
             killed = place.kill_after(
                 longest_s * chance.random(), *(archived if command != "replay" else place.replay)
             )
+            # Kills shall come in any part of a command, however long it takes on this computer.
+            longest_s = 1.1 * longest_s if killed else time.monotonic() - begun
             kills[command] += killed
             print(f"{kills.total()}: {command} {'killed' if killed else 'was quicker'}", flush=True)
         place.finish(*place.archive("--compact"), "--then", *place.replay)
@@ -144,23 +146,25 @@ def on_an_object_store(folder: Path, server: Server, minutes: float, chance: ran
         assert "\n0 messages sent\n" in said, "the second replay"
         assert server.bodies() == [], "left behind"
         assert server.bodies(LEDGER) == place.sent
-    print(f"{dict(kills)} killed; every one of {len(place.sent):,} messages was archived and replayed once")
+    soak.end(kills, f"every one of {len(place.sent):,} messages was archived and replayed once")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = arguments(__doc__)
+    parser.add_argument(
+        "--hdfs", action="store_true", help="once on HDFS, instead of a soak on an object store"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         server = Server(folder)
         server.start()
         try:
-            if given.minutes is None:
+            if given.hdfs:
                 on_hdfs(folder, server)
             else:
-                on_an_object_store(folder, server, given.minutes, random.Random(given.seed))
+                soak = Soak(given.minutes, given.kills)
+                on_an_object_store(folder, server, soak, random.Random(given.seed))
         finally:
             server.kill()
 

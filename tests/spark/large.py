@@ -70,22 +70,22 @@ def _peak(process: int) -> int:
 def pipeline(*arguments: str, beside: int | None = None) -> str:
     """Give a command; tells how long it took, and the most memory that one process of each kind has had."""
     begun, most = time.monotonic(), dict[str, int]()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "msmq", "pipeline", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    while run.poll() is None:
-        for process in _below(run.pid):
-            kind = _kind(process)
-            if kind is not None:
-                most[kind] = max(most.get(kind, 0), _peak(process))
-        time.sleep(0.2)
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "msmq", "pipeline", *arguments], stdout=output, stderr=errors
+        )
+        while run.poll() is None:
+            for process in _below(run.pid):
+                kind = _kind(process)
+                if kind is not None:
+                    most[kind] = max(most.get(kind, 0), _peak(process))
+            time.sleep(0.2)
+        output.seek(0)
+        errors.seek(0)
+        said = output.read().strip()
+        assert run.returncode == 0, errors.read()
     if beside is not None:
         most["queue manager"] = _peak(beside)
-    assert run.stdout is not None
-    said = run.stdout.read().decode().strip()
-    assert run.returncode == 0, said
     told = ", ".join(f"{kind} {size // 1024:,} MB" for kind, size in most.items())
     print(f"  {said}\n  {time.monotonic() - begun:.0f} s; most memory: {told}", flush=True)
     return said

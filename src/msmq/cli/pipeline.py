@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -30,7 +31,8 @@ HELP = (
     "Spark runs on this computer unless --master names a cluster, whose computers need it too. The same under "
     "spark-submit, with whatever it is told about the cluster:\n\n"
     '  spark-submit --master yarn "$(msmq pipeline script)" archive hdfs:///orders --queue ...\n\n'
-    "What it does is told on standard error, the result on standard output, with --json as JSON.\n\n"
+    "What it does is told on standard error, the result on standard output, with --json as JSON. If Spark fails, its "
+    "cause is told in one line; -v shows all that Spark has to say.\n\n"
     "Status: 0 done, 1 it could not be done, 2 wrong use."
 )
 ARCHIVE_HELP = (
@@ -109,6 +111,10 @@ Options = Annotated[
 Folder = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Folder of the archive, a path or a URI.")]
 Where = Annotated[str, typer.Option("--where", help="Which messages: a condition of SQL on the columns.")]
 
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show Spark's log, and its whole trace if it fails.")
+]
+
 _APP_NAME: Final = "msmq pipeline"
 _ENDING_S: Final = 2.0
 """How long to wait for a virtual machine that no longer answers to end."""
@@ -123,7 +129,7 @@ def _use_this_python(master: str | None) -> None:
 
 
 @contextmanager
-def _working(master: str | None) -> Iterator[SparkSession]:
+def _working(master: str | None, verbose: bool) -> Iterator[SparkSession]:
     """Open a Spark session, and report errors in one line."""
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -133,6 +139,7 @@ def _working(master: str | None) -> Iterator[SparkSession]:
         print("msmq: this needs Spark: pip install 'msmq[spark]'", file=sys.stderr)
         raise typer.Exit(MISUSED) from None
     from msmq.errors import MsmqError
+    from msmq.spark.telling import said_by_spark
     from msmq.store import StoreError
 
     builder = SparkSession.builder.appName(_APP_NAME).config("spark.sql.session.timeZone", "UTC")
@@ -142,14 +149,17 @@ def _working(master: str | None) -> Iterator[SparkSession]:
     _use_this_python(master)
     try:
         spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
+        spark.sparkContext.setLogLevel("WARN" if verbose else "OFF")
         yield spark
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
     except (MsmqError, StoreError, PySparkException, Py4JError, OSError, ValueError) as error:
         unanswered = isinstance(error, Py4JError | ConnectionError)
-        first = (_ended() if unanswered else None) or str(error).strip().partition("\n")[0]
-        print(f"msmq: {first}", file=sys.stderr)
+        said = (_ended() if unanswered else None) or said_by_spark(error)
+        if verbose:
+            traceback.print_exception(error)
+            print(getattr(error, "_stackTrace", ""), file=sys.stderr)  # of Java, which Spark hides
+        print(f"msmq: {said}", file=sys.stderr)
         raise typer.Exit(REFUSED) from None
 
 
@@ -217,13 +227,14 @@ def archive(
     option: Options = None,
     server: Server = None,
     master: Master = None,
+    verbose: Verbose = False,
 ) -> None:
     from msmq.spark import archive as work
 
     queues = ",".join(queue) if queue else None
     mode = "consume" if consume else "browse"
     options = _options(ctx, server, option, queues=queues, queuePattern=pattern, mode=mode)
-    with _working(master) as spark:
+    with _working(master, verbose) as spark:
         added = _follow(work.archive(spark, folder, options, interval=every, format=form.value))
         if consume:
             work.settle_archive(folder, options, spark)
@@ -271,12 +282,13 @@ def replay(
     option: Options = None,
     server: Server = None,
     master: Master = None,
+    verbose: Verbose = False,
 ) -> None:
     from msmq.spark.archive import Archive, read_archive
     from msmq.spark.replay import replay as work
 
     options = _options(ctx, server, option, queue=queue)
-    with _working(master) as spark:
+    with _working(master, verbose) as spark:
         messages = read_archive(spark, folder).where(where)
         total = messages.count()
         sent = work(
@@ -302,6 +314,7 @@ def report(
     ] = None,
     as_json: Json = False,
     master: Master = None,
+    verbose: Verbose = False,
 ) -> None:
     import dataclasses
 
@@ -309,7 +322,7 @@ def report(
     from msmq.spark.archive import read_archive
     from msmq.spark.page import page as page_of
 
-    with _working(master) as spark:
+    with _working(master, verbose) as spark:
         found = work.report(read_archive(spark, folder).where(where))
         if page is not None:
             page.write_text(page_of(found, archive=folder, where=where), encoding="utf-8")
@@ -329,6 +342,7 @@ def decode(
     port: Annotated[int, typer.Option("--port", help="TCP port of the queue managers.")] = 1801,
     as_json: Json = False,
     master: Master = None,
+    verbose: Verbose = False,
 ) -> None:
     from msmq.spark.decode import decode as decode_captures
     from msmq.spark.decode import plan
@@ -336,7 +350,7 @@ def decode(
 
     stores = [path for path in inputs if is_store(path)]
     captures = [path for path in inputs if path not in stores]
-    with _working(master) as spark:
+    with _working(master, verbose) as spark:
         if captures:
             size = sum(path.stat().st_size for path in captures)
             _say(f"{len(captures):,} captures, {size:,} bytes, in {len(plan(captures)):,} tasks")

@@ -2,9 +2,10 @@
 
 How it works ------------ Each segment of a store is read by one task, independently. But several segments together
 decide the state of a message: its own record, the outcome of its transaction, and records that move or remove it. So
-two tables are read and joined by Spark: one of messages, and one of what all records say
-(:func:`msmq.manager.ledger.ledger.statement_of`), which is small and comes from the indexes of the segments. A message
-that was removed is shown for as long as its record is there, which may be long.
+two tables are read: one of messages, and one of what all records say
+(:func:`msmq.manager.ledger.ledger.statement_of`), which is small and comes from the indexes of the segments. Spark
+finds the state of each message from the small one and joins it to the other, whose rows go to another task only once. A
+message that was removed is shown for as long as its record is there, which may be long.
 
 The queue manager must not run; a copy of its directory may be read instead.
 """
@@ -43,7 +44,7 @@ from msmq.store.browse import Record, SegmentFile, records, segments
 from msmq.store.layout import FORMAT_FILE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _OWN_QUEUES: Final = {
     DEAD_LETTER: ".\\deadletter$",
@@ -59,13 +60,9 @@ _PLACE: Final = pa.schema(
         ("address", pa.int64()),
         ("error", pa.string()),
         ("queue_number", pa.int64()),
-        ("transaction", pa.binary()),
     ]
 )
-_PLACE_DDL: Final = (
-    "`store` STRING, `file` STRING, `address` BIGINT, `error` STRING, "
-    "`queue_number` BIGINT, `transaction` BINARY"
-)
+_PLACE_DDL: Final = "`store` STRING, `file` STRING, `address` BIGINT, `error` STRING, `queue_number` BIGINT"
 _MARK: Final = pa.schema(
     [
         ("store", pa.string()),
@@ -114,55 +111,67 @@ def decode_stores(
     table = Table(body)
     tasks = spread(spark, len(files))
     found = tasks.mapInArrow(partial(_read_messages, files=files, body=body), f"{_PLACE_DDL}, {table.ddl}")
-    marks = tasks.mapInArrow(partial(_read_marks, files=files), _MARK_DDL)
-    outcomes = marks.where(f"says = 'OutcomeHead' AND outcome <> {int(TransactionOutcome.PREPARED)}")
-    outcomes = outcomes.select("store", "transaction", "outcome").distinct()
-    changes = marks.where("says IN ('Gone', 'Moved')").drop("outcome")
-    changes = _effective(changes.join(outcomes, ["store", "transaction"], "left"))
-    fates = changes.groupBy("store", "lookup_id").agg(
-        f.max(f.expr("says = 'Gone'")).alias("is_removed"),
-        f.max(f.expr("IF(says = 'Moved', struct(address, queue_number), NULL)")).alias("moved"),
-    )
-    places = marks.where("says = 'Put'").groupBy("store", "lookup_id")
-    newest = places.agg(f.max("address").alias("newest"))
-    whole = found.where("error IS NULL").join(newest, ["store", "lookup_id"])
-    whole = whole.where("address = newest")  # cleaning may have left a record and its copy
-    whole = whole.join(outcomes, ["store", "transaction"], "left").join(fates, ["store", "lookup_id"], "left")
-    whole = whole.withColumn("state", _state()).withColumn(
-        "queue_number",
-        f.expr("IF(moved IS NOT NULL AND moved.address > address, moved.queue_number, queue_number)"),
-    )
-    damaged = found.where("error IS NOT NULL").withColumn("state", f.lit(None).cast("string"))
-    names = _names(spark, marks)
+    states = _states(tasks, files)
+    # Spark takes a table of a million numbers, which compress well, for one to send to every task.
+    rows = found.join(states.hint("merge"), ["store", "address"], "left")
+    rows = rows.where(
+        "error IS NOT NULL OR state IS NOT NULL"
+    )  # cleaning may have left a record and its copy
+    rows = rows.withColumn("state", f.expr("IF(error IS NULL, state, NULL)"))
+    rows = rows.withColumn("queue_number", f.coalesce("now_in", "queue_number")).drop("queue")
     columns = ["store", "file", "state", "error", *(name for name, _ in table.types)]
-    rows = whole.select(*damaged.columns).unionByName(damaged).drop("queue")
-    return rows.join(f.broadcast(names), ["store", "queue_number"], "left").select(*columns)
+    names = f.broadcast(_names(spark, tasks, files))
+    return rows.join(names, ["store", "queue_number"], "left").select(*columns)
 
 
-def _effective(changes: DataFrame) -> DataFrame:
-    """Return the changes that are in effect: those outside of transactions, and those of committed ones."""
-    return changes.where(f"transaction IS NULL OR outcome = {_COMMITTED}")
-
-
-def _state() -> Column:
+def _states(tasks: DataFrame, files: Sequence[SegmentFile]) -> DataFrame:
+    """Return a table with the newest record of each message: where it is, the message's state, and the number of the
+    queue it is in now."""
     from pyspark.sql import functions as f
 
-    return f.expr(
-        "CASE WHEN is_removed THEN 'removed' "
-        f"WHEN transaction IS NULL OR outcome = {_COMMITTED} THEN 'standing' "
-        "WHEN outcome IS NULL THEN 'open' ELSE 'aborted' END"
+    outcomes = _marks_of(tasks, files, Kind.OUTCOME)
+    outcomes = outcomes.where(f"outcome <> {int(TransactionOutcome.PREPARED)}")
+    outcomes = outcomes.select("store", f.col("transaction").alias("key"), "outcome").distinct()
+    changes = _marks_of(tasks, files, Kind.MESSAGE, Kind.DELETE, Kind.DELETE_ALL, Kind.MOVE).drop("outcome")
+    # What is in no transaction has a key of its own, so that not all of it comes into one task.
+    changes = changes.withColumn("key", f.expr("coalesce(transaction, unhex(hex(lookup_id)))"))
+    changes = changes.join(outcomes.hint("merge"), ["store", "key"], "left")
+    is_done = f"(transaction IS NULL OR outcome = {_COMMITTED})"
+    messages = changes.groupBy("store", "lookup_id").agg(
+        f.expr("max(struct(address, queue_number, transaction, outcome)) FILTER (WHERE says = 'Put')").alias(
+            "put"
+        ),
+        f.expr(f"coalesce(bool_or(says = 'Gone' AND {is_done}), false)").alias("is_removed"),
+        f.expr(f"max(struct(address, queue_number)) FILTER (WHERE says = 'Moved' AND {is_done})").alias(
+            "moved"
+        ),
+    )
+    return messages.where("put IS NOT NULL").select(
+        "store",
+        "put.address",
+        f.expr(
+            "CASE WHEN is_removed THEN 'removed' "
+            f"WHEN put.transaction IS NULL OR put.outcome = {_COMMITTED} THEN 'standing' "
+            "WHEN put.outcome IS NULL THEN 'open' ELSE 'aborted' END"
+        ).alias("state"),
+        f.expr("IF(moved.address > put.address, moved.queue_number, put.queue_number)").alias("now_in"),
     )
 
 
-def _names(spark: SparkSession, marks: DataFrame) -> DataFrame:
+def _names(spark: SparkSession, tasks: DataFrame, files: Sequence[SegmentFile]) -> DataFrame:
     """Return the names of the queues, including deleted ones."""
     from pyspark.sql import functions as f
 
-    named = marks.where("name IS NOT NULL").groupBy("store", "queue_number")
-    own = spark.createDataFrame(list(_OWN_QUEUES.items()), "queue_number BIGINT, queue STRING")
-    stores = marks.select("store").distinct()
+    named = _marks_of(tasks, files, Kind.VALUE).where("name IS NOT NULL").groupBy("store", "queue_number")
     said = named.agg(f.max_by("name", "address").alias("queue"))
-    return said.unionByName(stores.crossJoin(own))
+    stores = {segment.directory for segment in files}
+    own = [(store, number, queue) for store in stores for number, queue in _OWN_QUEUES.items()]
+    return said.unionByName(spark.createDataFrame(own, "store STRING, queue_number BIGINT, queue STRING"))
+
+
+def _marks_of(tasks: DataFrame, files: Sequence[SegmentFile], *kinds: Kind) -> DataFrame:
+    """Return what the records of some kinds say."""
+    return tasks.mapInArrow(partial(_read_marks, files=files, kinds=kinds), _MARK_DDL)
 
 
 # --- on executors -----------------------------------------------------------------------------------------------------
@@ -184,19 +193,18 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
     where = (segment.directory, segment.path.name)
     for found in records(segment, (Kind.MESSAGE,)):
         if not isinstance(found, Record):
-            yield _rows([(*where, None, f"offset {found.offset}: {found.reason}", None, None)], [], table)
+            yield _rows([(*where, None, f"offset {found.offset}: {found.reason}", None)], [], table)
             continue
         head = Head.decode(found.head)
-        transaction = _transaction(head.transaction)
         assert found.payload is not None
         try:
             stored = from_record(found.payload, head.lookup_id, marks_in(head.flags))
             stored.packet.properties  # noqa: B018  # reads and checks all headers
             local = stored.local
         except DecodeError as error:
-            yield _rows([(*where, found.address, str(error), head.queue, transaction)], [], table)
+            yield _rows([(*where, found.address, str(error), head.queue)], [], table)
             continue
-        places.append((*where, found.address, None, head.queue, transaction))
+        places.append((*where, found.address, None, head.queue))
         messages.append(
             (
                 head.lookup_id,
@@ -229,17 +237,17 @@ def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Arra
 
 
 def _read_marks(
-    batches: Iterator[pa.RecordBatch], *, files: Sequence[SegmentFile]
+    batches: Iterator[pa.RecordBatch], *, files: Sequence[SegmentFile], kinds: Sequence[Kind]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from read_marks(files[number])
+            yield from read_marks(files[number], kinds)
 
 
-def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
-    """Read what one segment says about messages and queues, without Spark."""
+def read_marks(segment: SegmentFile, kinds: Sequence[Kind]) -> Iterator[pa.RecordBatch]:
+    """Read what the records of some kinds in one segment say about messages and queues, without Spark."""
     rows: list[tuple[Any, ...]] = []
-    for found in records(segment, frozenset(Kind), with_payload=WITH_PAYLOAD.__contains__):
+    for found in records(segment, kinds, with_payload=WITH_PAYLOAD.__contains__):
         if isinstance(found, Record):
             said = statement_of(Kind(found.kind), found.head, partial(bytes, found.payload or b""))
             place = (segment.directory, type(said).__name__, found.address)

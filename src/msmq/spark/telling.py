@@ -2,13 +2,15 @@
 
 Spark shows the trace of what a data source raises, with those of its causes, and adds one of its own. So functions that
 Spark calls raise errors without causes and traces, which say what to do about them.
+
+The other way round, :func:`said_by_spark` finds the line that matters in what Spark raises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmq.client.problems import ServerNotAvailableError
 from msmq.errors import AccessDeniedError, MsmqError, QueueNotFoundError, RemoteMachineNotAvailableError
@@ -54,3 +56,65 @@ def told(error: Exception, access: Access) -> str:
     if isinstance(error, QueueNotFoundError):
         return f"{text} {_WHICH}"
     return text
+
+
+# --- what Spark raises ------------------------------------------------------------------------------------------------
+
+_TRACE: Final = "Traceback (most recent call last):"
+_STAGE: Final = "Job aborted due to stage failure"
+_ADVICE: Final = (
+    (
+        ("OutOfMemoryError", "Not enough memory", "worker exited unexpectedly", "exited with code 137"),
+        "It, or this computer, has run out of memory: give it more (spark.driver.memory and spark.executor.memory, for "
+        "spark-submit --driver-memory and --executor-memory).",
+    ),
+    (
+        ("No space left on device", "Disk quota exceeded"),
+        "The disk is full: make room, or say where Spark may put what does not fit into memory (SPARK_LOCAL_DIRS).",
+    ),
+    (
+        ("failed to connect back",),
+        "The computer was too busy to start Python in time, or cannot start it: give the command again.",
+    ),
+)
+
+
+def said_by_spark(error: Exception) -> str:
+    """Return the cause of an error of Spark in one line, and what to do about it as far as that is known.
+
+    Spark wraps what goes wrong in a task, in its virtual machine or in Python, several times. What lies at the root
+    says most, with the error that was raised because of it if that says something else.
+    """
+    said = [line for line in _lines(error) if line]
+    *_, inner = said or [" ".join(str(error).split()) or type(error).__name__]
+    around = said[-2] if len(said) > 1 else inner
+    if inner not in around:
+        inner = f"{around.removesuffix('.')}: {inner}"
+    elif _STAGE not in around:
+        inner = around
+    advice = next((advice for words, advice in _ADVICE if any(word in inner for word in words)), None)
+    return inner if advice is None else f"{inner.removesuffix('.')}. {advice}"
+
+
+def _lines(error: Any) -> Iterator[str]:
+    """Yield what each of Spark's errors says, from the outermost to its root."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        yield _line("", str(error))
+    while java is not None:
+        yield _line(java.getClass().getName(), java.getMessage() or "")
+        java = java.getCause()
+
+
+def _line(kind: str, text: str) -> str:
+    """Return the line that matters in the text of one error."""
+    if _TRACE in text:  # of Python: its last error is the line after the calls
+        calls = text[text.rindex(_TRACE) + len(_TRACE) :].splitlines()
+        text = next((line for line in calls if line.strip() and not line.startswith(" ")), "")
+        name, _, said = text.partition(": ")
+        return said if said and name.startswith("msmq.") else text.removeprefix("builtins.")
+    first = text.strip().partition("\n")[0]
+    name = kind.rpartition(".")[2]
+    if kind.startswith("org.apache.spark.") or not kind or (not first and not name.endswith("Error")):
+        return first
+    return f"{name}: {first}" if first else name

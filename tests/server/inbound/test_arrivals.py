@@ -387,8 +387,10 @@ async def test_room_is_reserved_for_whatever_follows(
                 time_to_be_received_s=0 if late else INFINITE,
                 multi_queue=None if listed is None else MultiQueueFormatHeader.of([], listed),
             )
+            before = len(spent)
             peer.send(message)
-            await eventually(partial(lambda sent: len(peer.acknowledged) == sent, sent))
+            await eventually(partial(lambda before: len(spent) > before, before))
+        await eventually(lambda: len(peer.acknowledged) == sent)
         assert max(used for used, _ in spent) > 2 * size
         assert [each for each in spent if each[0] > each[1]] == []
         await peer.close()

@@ -248,10 +248,12 @@ def install() -> None:
 
 
 def provision() -> Path:
-    """The state of a fresh domain, made once for each version of Samba and of this file."""
+    """The state of a fresh domain, made once for each version of Samba and of this file, and where it is: paths are in
+    it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     version = _run("/usr/sbin/samba", "--version")
-    mark = hashlib.sha256(version.encode() + Path(__file__).read_bytes()).hexdigest()[:16]
+    known = f"{version} {CACHE}\n".encode() + Path(__file__).read_bytes()
+    mark = hashlib.sha256(known).hexdigest()[:16]
     state = CACHE / mark
     with _locked(CACHE / "lock"):
         if not state.exists():

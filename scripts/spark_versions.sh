@@ -21,9 +21,9 @@ jar() {
 }
 
 mkdir -p build/spark
-exec 9>build/spark/.versions-lock
-flock 9
 for version in "$@"; do
+    exec 9>build/spark/.versions-lock
+    flock 9 # while something is made or fetched
     target=build/spark/python-$version
     if [ ! -f "$target/.made" ]; then
         "${PYTHON:-.venv/bin/python}" -m venv --clear "$target"
@@ -39,6 +39,7 @@ for version in "$@"; do
         formats="delta iceberg"
         MSMQ_TEST_JARS="$MSMQ_TEST_JARS,$(jar "org.apache.iceberg:iceberg-spark-runtime-${short}_2.13:$ICEBERG")"
     fi
+    exec 9>&-
     MSMQ_TEST_PYTHON=${PYTHON:-$PWD/.venv/bin/python}
     export MSMQ_TEST_JARS MSMQ_TEST_PYTHON
     # shellcheck disable=SC2086 # the formats are words

@@ -48,7 +48,7 @@ SPARK: Final = (
     "pyspark.worker",
     "tests.spark.halting",
 )
-"""What the workers of Spark import."""
+"""What the workers of Spark import; an older Spark has not all of it."""
 MSMQ: Final = (
     "msmq.api.relay",
     "msmq.cli",
@@ -166,8 +166,9 @@ class Fork:
 class AwaitedFork:
     """A process that was started, as `asyncio` would have it."""
 
-    def __init__(self, fork: Fork) -> None:
-        self._fork = fork
+    def __init__(self, fork: Fork | subprocess.Popen[bytes]) -> None:
+        assert fork.stdout is not None
+        self._fork, self._said = fork, fork.stdout
         self.pid = fork.pid
         self.send_signal, self.terminate, self.kill = fork.send_signal, fork.terminate, fork.kill
 
@@ -177,11 +178,11 @@ class AwaitedFork:
 
     async def readline(self) -> bytes:
         """A line of its standard output."""
-        return await asyncio.to_thread(self._fork.stdout.readline)
+        return await asyncio.to_thread(self._said.readline)
 
     async def wait(self) -> int:
         status = await asyncio.to_thread(self._fork.wait)
-        self._fork.stdout.close()
+        self._said.close()
         return status
 
 
@@ -202,7 +203,8 @@ def _folder(modules: tuple[str, ...], interpreter: str = sys.executable) -> Path
     """Where the socket and the programs of the process are that has imported them."""
     folder = tempfile.TemporaryDirectory(prefix="ready-")
     atexit.register(folder.cleanup)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GRPC_ENABLE_FORK_SUPPORT": "0"}
     process = subprocess.Popen(
         [interpreter, "-m", "tests.ready", str(Path(folder.name, "socket")), *modules],
         stdin=subprocess.PIPE,
@@ -227,7 +229,8 @@ def main(address: str, *modules: str) -> None:
     listener.bind(address)
     listener.listen(128)
     for name in modules:
-        importlib.import_module(name)
+        with suppress(ImportError):  # who needs it says so; here it is only not imported beforehand
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # so that no fork has to look through all of this
     print("ready", flush=True)

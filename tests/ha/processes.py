@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
+from tests import ready
 from tests.ha.clocks import Clock
 from tests.ha.postgres import free_port
+from tests.ready import AwaitedFork
 
 DEFAULTS = "[ha]\n"
 LASTING = "[ha]\nlease_ms = 600000\nrenew_ms = 200\n"
@@ -45,10 +48,10 @@ class Process:
         self._config = directory / f"{name}.toml"
         self._config.write_text(f'{settings}schema = "{schema}"\n{more}')
         self._store = store
-        self.process: asyncio.subprocess.Process
+        self.process: AwaitedFork
 
     async def start(self) -> None:
-        command = [sys.executable, "-m", "msmq", "serve", "--config", str(self._config), "--name", "ORDERS"]
+        command = ["serve", "--config", str(self._config), "--name", "ORDERS"]
         command += [
             "--data",
             str(self._directory / self.name),
@@ -61,19 +64,24 @@ class Process:
         command += ["--api", f"unix:{self.socket}", "--health", f"127.0.0.1:{self.health}"]
         command += ["--web", self.web]
         with (self._directory / f"{self.name}.log").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *command,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **(self.clock.environment if self.clock is not None else {})},
-            )
+            if self.clock is None:
+                self.process = AwaitedFork(ready.start("msmq", *command, stderr=log))
+            else:  # a clock is loaded into a program as it begins
+                self.process = AwaitedFork(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "msmq", *command],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.PIPE,
+                        stderr=log,
+                        env={**os.environ, **self.clock.environment},
+                    )
+                )
         await self.says("standby")
 
     async def line(self) -> str:
         """The next one that it prints."""
-        assert self.process.stdout is not None
         async with asyncio.timeout(300):
-            line = await self.process.stdout.readline()
+            line = await self.process.readline()
         assert line, (self.name, (self._directory / f"{self.name}.log").read_text())
         return line.decode()
 

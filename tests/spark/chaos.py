@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 
 from tests.spark.soak import Soak, arguments
-from tests.spark.support import ORDERS, ROOT, Server, environment, eventually
+from tests.spark.support import FORK, ORDERS, ROOT, Server, below, command_of, environment, eventually
 
 NAMES = ("NORTH", "SOUTH", "WEST")
 LOCAL, CLUSTER = "local[2,20]", "local-cluster[2,1,700]"
@@ -72,9 +72,7 @@ class Chaos:
             with (self.folder / "driver.log").open("ab") as log:
                 self._driver = subprocess.Popen(
                     [sys.executable, "-m", "tests.spark.fleet_driver", *arguments],
-                    env=environment(
-                        PYSPARK_PYTHON=sys.executable
-                    ),  # whose processes are found below the driver
+                    env=environment(),
                     cwd=ROOT,
                     start_new_session=True,
                     stdout=log,
@@ -92,16 +90,7 @@ class Chaos:
     def _processes(self, kind: str) -> list[int]:
         """The processes below the driver whose command has a word in it."""
         assert self._driver is not None
-        found, below = [], [self._driver.pid]
-        for process in below:
-            with suppress(OSError):
-                for children in Path(f"/proc/{process}/task").glob("*/children"):
-                    below += [int(child) for child in children.read_text(encoding="ascii").split()]
-        for process in below[1:]:
-            with suppress(OSError):
-                if kind.encode() in Path(f"/proc/{process}/cmdline").read_bytes():
-                    found.append(process)
-        return found
+        return [process for process in below(self._driver.pid)[1:] if kind in command_of(process)]
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -151,7 +140,7 @@ class Chaos:
             time.sleep(2 * self._chance.random())
             server.start()
         else:
-            kind = {"executor": "CoarseGrainedExecutorBackend", "worker": "pyspark"}[what]
+            kind = {"executor": "CoarseGrainedExecutorBackend", "worker": FORK}[what]
             found = self._processes(kind) if self._driver is not None else []
             if not found:
                 return

@@ -67,7 +67,8 @@ def _archive() -> Path:
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     known = [said, *(f"{jar} {jar.stat().st_mtime_ns}" for jar in jars)]
-    return ROOT / "build" / "spark" / f"{hashlib.sha256(chr(10).join(known).encode()).hexdigest()[:16]}.jsa"
+    mark = hashlib.sha256(chr(10).join(known).encode()).hexdigest()[:16]
+    return ROOT / "build" / "spark" / f"{pyspark.__version__}-{mark}.jsa"
 
 
 def _make(archive: Path) -> None:
@@ -80,14 +81,13 @@ def _make(archive: Path) -> None:
             return
         if archive.exists():
             return
-        for old in archive.parent.glob("*.jsa"):  # of another Java or other jars: they are large
+        for old in archive.parent.glob(f"{pyspark.__version__}-*.jsa"):  # of another Java: they are large
             old.unlink()
         new = archive.with_suffix(".new")
         new.unlink(missing_ok=True)
         variables = {
             "PYSPARK_PYTHON": ready.python(ready.SPARK),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYTHONPATH": str(ROOT),
         }
         command = [sys.executable, "-m", "tests.spark.quick", str(new)]
         done = subprocess.run(

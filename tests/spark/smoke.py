@@ -17,7 +17,8 @@ from msmq.spark.archive import archive, compact, read_archive, settle_archive
 from msmq.spark.claims import settle
 from msmq.spark.replay import replay
 from msmq.spark.versions import TELLS_POSITIONS
-from tests.spark.quick import PLAIN
+from tests import ready
+from tests.spark.quick import SETTINGS, quick
 from tests.spark.support import LEDGER, ORDERS, Server, finished
 
 COUNT = 40
@@ -133,16 +134,11 @@ def main(forms: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         builder = SparkSession.builder.master("local[2]")
         given = {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.extraJavaOptions": PLAIN,
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.extraJavaOptions": quick(),
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.jars": os.environ.get("MSMQ_TEST_JARS", ""),
         }
-        for name, value in (given | settings(forms, folder)).items():
+        for name, value in (SETTINGS | given | settings(forms, folder)).items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
@@ -162,5 +158,5 @@ def main(forms: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = ready.python(ready.SPARK)
     main(sys.argv[1:])

@@ -25,6 +25,8 @@ from tests.ready import Fork
 from tests.spark.quick import PLAIN, configuration
 
 _T = TypeVar("_T")
+FORK = "-m tests.ready "
+"""In the command of a fork."""
 ROOT = Path(__file__).parents[2]
 ORDERS = ".\\private$\\orders"
 LEDGER = ".\\private$\\ledger"
@@ -194,6 +196,37 @@ def environment(**more: str) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     return {**os.environ, **python, **spark, **more}
+
+
+def below(process: int) -> list[int]:
+    """A process and all that it has started, and they. A fork of the Python that has imported everything
+    (tests/ready.py) is started by whoever has the other end of its standard input."""
+    running = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+    forks = {each: _pipes(each, "fd/0") for each in running if FORK in command_of(each)}
+    found = [process]
+    for each in found:
+        for children in Path(f"/proc/{each}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text(encoding="ascii").split())
+        pipes = _pipes(each, "fd/*")
+        found += [fork for fork, given in forks.items() if given & pipes and fork not in found]
+    return found
+
+
+def command_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
+    except OSError:  # it is gone
+        return ""
+
+
+def _pipes(process: int, files: str) -> set[str]:
+    found = set()
+    with suppress(OSError):
+        for link in Path(f"/proc/{process}").glob(files):
+            with suppress(OSError):
+                found.add(str(link.readlink()))
+    return {name for name in found if name.startswith("pipe:")}
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ import pytest
 from tests.spark.cluster_job import ROWS
 from tests.spark.halting import VARIABLE, Halts
 from tests.spark.quick import quick
-from tests.spark.support import LEDGER, ORDERS, Server, environment, eventually, program
+from tests.spark.support import LEDGER, ORDERS, Server, below, command_of, environment, eventually, program
 
 HOME = Path(pyspark.__file__).parent
 LOGGING = """\
@@ -37,6 +36,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex
 TOKEN = "a-t0ken-that-nobody-may-see"
 OWNER = "S-1-5-21-1-2-3-1002"
 EVERYTHING = sorted(f"order {number}" for number in range(ROWS))
+EXECUTOR = " org.apache.spark.executor.CoarseGrainedExecutorBackend "
 STARTING_S = 600
 
 
@@ -99,20 +99,11 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
     server.kill()
 
 
-def parent(process: int) -> int:
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    return int(re.findall(r"^PPid:\s+(\d+)", status, re.MULTILINE)[0])
-
-
 def kill_executor(worker: int) -> None:
     """Kill the executor that a process of Python works for, and all its processes: one that outlived it might go on to
-    the next place. There is a process between the two that forks."""
-    executor = parent(parent(worker))
-    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
-    doomed = [executor]
-    for process in doomed:
-        children = Path(f"/proc/{process}/task").glob("*/children")
-        doomed += [int(child) for each in children for child in each.read_text(encoding="ascii").split()]
+    the next place."""
+    executors = [process for process in below(os.getpid()) if EXECUTOR in command_of(process)]
+    (doomed,) = (processes for processes in map(below, executors) if worker in processes)
     for process in doomed:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -129,7 +120,6 @@ def test_executors_are_killed_and_tasks_run_twice(cluster: str, guarded: Server,
     for place in places:
         halts.at(place)
     variables = {VARIABLE: str(halts.folder), "MSMQ_TEST_TOKEN": TOKEN}
-    variables["PYSPARK_PYTHON"] = sys.executable  # whose processes are below the executor that is killed
     with (
         (tmp_path / "driver.log").open("wb") as log,
         program(

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from playwright.sync_api import Browser, expect
 
@@ -106,6 +105,8 @@ def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def test_schemathesis_finds_nothing(victim: Live) -> None:
+    import schemathesis  # which takes long, in each process that only collects this
+
     live = victim
     with live.client() as admin:
         schema = schemathesis.openapi.from_dict(admin.get("/api/openapi.json").json())

@@ -16,7 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULE = "github.com/kluctl/go-embed-python"
-VERSIONS = {"3.13": "v0.0.0-3.13.1-20241219-1", "3.14": "v0.0.0-3.14.6-20260610-1"}
+VERSIONS = {
+    "3.11": "v0.0.0-3.11.11-20241219-1",
+    "3.12": "v0.0.0-3.12.3-20240415-1",
+    "3.13": "v0.0.0-3.13.1-20241219-1",
+    "3.14": "v0.0.0-3.14.6-20260610-1",
+}
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

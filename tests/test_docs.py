@@ -47,6 +47,7 @@ PYTHON_ELSEWHERE = {
 """Pages whose Python needs parts of its own, such as a domain or Spark, and the tests that run it. The block of
 README.md on Spark is run there too."""
 SHELL_ELSEWHERE = {
+    "docs/how-to/console.md": "test_pages",
     "docs/how-to/directory.md": "test_pages",
     "docs/how-to/join-domain.md": "test_join_domain",
     "docs/how-to/remote-read.md": "test_pages",

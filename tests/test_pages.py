@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from tests.server.domain import domain, introduce
 from tests.server.support import ALICE, BOB, eventually, free_port, run
 from tests.server.test_remote_read_door import EVERYBODY, NAME, node
 from tests.test_docs import BLOCKS
+from tests.web.support import living
 
 
 def blocks(page: str, *replacements: tuple[str, str], language: str = "python") -> list[str]:
@@ -136,6 +138,37 @@ async def test_the_commands_of_the_page_on_remote_read(tmp_path: Path) -> None:
             *(b"one", b"three"),
         ]
         assert not len(queue.positions)
+
+
+def test_the_page_on_the_console(tmp_path: Path) -> None:
+    """Its commands, typed in their order, and the rules of its alarms, which the interface takes."""
+    page = "docs/how-to/console.md"
+    (rules,) = blocks(page, language="json")
+    with living(tmp_path) as live:
+        live.queue("orders", msmq.Message("two coffees", label="urgent"))
+        environment = {
+            **os.environ,
+            "MSMQ_SERVER": live.socket,
+            "PATH": f"{Path(ready.msmq()).parent}:{os.environ['PATH']}",
+            "TOKEN": live.token(),
+        }
+        shown = [
+            subprocess.run(
+                ["sh", "-euc", commands.replace("curl ", "curl -sSf --noproxy '*' ")],
+                env=environment,
+                cwd=tmp_path,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            ).stdout
+            for commands in blocks(page, ("http://127.0.0.1:1811", live.url), language="sh")
+        ]
+        assert '"two coffees"' in shown[1]
+        with live.client() as client:
+            client.put("/api/alarms", json=json.loads(rules)).raise_for_status()
+            kept = [rule["name"] for rule in client.get("/api/alarms").raise_for_status().json()["rules"]]
+            assert kept == ["orders pile up", "something died"]
 
 
 def test_the_page_on_signing_and_encrypting(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ function Send([string]$name, [string]$label, [bool]$recoverable, [bool]$transact
         $message.UseDeadLetterQueue = $true
         if ($admin) {
             $message.AdministrationQueue = New-Object System.Messaging.MessageQueue ".\private`$\$admin"
-            $message.AcknowledgeType = [System.Messaging.AcknowledgeTypes]::FullReceive
+            $message.AcknowledgeType = [System.Messaging.AcknowledgeTypes]"FullReachQueue, FullReceive"
         }
         if ($transactional) { $queue.Send($message, [System.Messaging.MessageQueueTransactionType]::Single) }
         else { $queue.Send($message) }
@@ -24,6 +24,6 @@ Send "try" "row 1" $false $false
 Send "try" "row 2" $true $false 100
 Send "try-tx" "row 3" $true $true 100
 Send "try" "row 4" $true $true
-Send "nobody" "row 5" $true $false
+Send "nobody" "row 5" $true $true
 Send "try" "row 6" $true $false 1 "try"
 "Now on Linux: msmq receive '.\private`$\try' --all and '.\private`$\try-tx' --all; here: dead letters and outgoing queues."

@@ -21,7 +21,7 @@ MESSAGE = vectors.USER_MESSAGE.data
 ACK = vectors.SESSION_ACK.data
 
 
-OPTIONS = decode_work.Options(True, False, False, 512, 1801, 3527)
+OPTIONS = decode_work.Options(True, False, False, False, 512, 1801, 3527)
 
 
 class Pipe(io.TextIOWrapper):

@@ -83,6 +83,24 @@ async def test_receiving_and_looking(tmp_path: Path) -> None:
             await queue.receive(0.05)
 
 
+async def test_what_waits_to_be_sent_to_a_queue_is_not_what_is_read_there(tmp_path: Path) -> None:
+    """A host that sends to a queue has an outgoing queue of the same name."""
+    async with two(tmp_path) as (mq, there):
+        queue = mq.queue(NAME)
+        await queue.send("waits here")
+        there.send(NAME, b"waits there")
+        there.send(NAME, b"too")
+        place = await mq.locate(NAME)
+        assert (place.here, place.host) == (False, ALICE)
+        assert (await queue.peek()).body == b"waits there"
+        async with queue.cursor() as cursor:
+            assert [(await cursor.next()).body, (await cursor.next()).body] == [b"waits there", b"too"]
+        assert (await queue.receive(60)).body == b"waits there"
+        assert await queue.purge() == 1
+        (outgoing,) = await mq.outgoing_queues()
+        assert outgoing.messages == 1
+
+
 async def test_waiting_and_being_cancelled_loses_nothing(tmp_path: Path) -> None:
     async with two(tmp_path) as (mq, there):
         queue = mq.queue(NAME)

@@ -23,6 +23,7 @@ from tests.web.support import LOOKER, Live, living
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "packaging" / "monitoring"
+PAGE = ROOT / "docs" / "how-to" / "monitor.md"
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +49,17 @@ def test_prometheus_finds_nothing_to_complain_of(live: Live, admin: httpx.Client
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_alert_rules_and_the_dashboard_ask_for_what_there_is(admin: httpx.Client, promtool: Path) -> None:
+def test_alert_rules_the_dashboard_and_the_page_name_what_there_is(
+    admin: httpx.Client, promtool: Path
+) -> None:
     rules = MONITORING / "alerts.yml"
     done = subprocess.run([promtool, "check", "rules", rules], capture_output=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     dashboard = json.loads((MONITORING / "grafana-dashboard.json").read_text())
-    asked = rules.read_text() + " ".join(
-        target["expr"] for panel in dashboard["panels"] for target in panel["targets"]
+    asked = (
+        rules.read_text()
+        + PAGE.read_text(encoding="utf-8")
+        + " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
     )
     told = set(re.findall(r"^# TYPE (\S+)", admin.get("/metrics?per_queue=true").text, re.MULTILINE))
     names = {re.sub("_bucket$", "", name) for name in re.findall(r"\b(?:openmsmq|windows_msmq)_\w+", asked)}
@@ -75,14 +80,7 @@ class Prometheus:
         config = {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(directory / "rules.yml")],
-            "scrape_configs": [
-                {
-                    "job_name": "openmsmq",
-                    "params": {"per_queue": ["true"]},
-                    "authorization": {"credentials_file": str(directory / "token")},
-                    "static_configs": [{"targets": [live.url.removeprefix("http://")]}],
-                }
-            ],
+            **yaml.safe_load(self.documented(directory, live)),
         }
         (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
         checked = subprocess.run(
@@ -98,6 +96,20 @@ class Prometheus:
         with (directory / "log").open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1", trust_env=False, timeout=60)
+
+    @staticmethod
+    def documented(directory: Path, live: Live) -> str:
+        """The configuration of docs/how-to/monitor.md, with the token and the address of this console."""
+        (text,) = re.findall(
+            r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        for old, new in (
+            ("/etc/prometheus/msmq.token", str(directory / "token")),
+            ("127.0.0.1:1811", live.url.removeprefix("http://")),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        return text
 
     def query(self, text: str) -> list[Any]:
         answer = self.client.get("/query", params={"query": text}).raise_for_status().json()

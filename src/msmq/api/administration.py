@@ -165,7 +165,9 @@ class AdministrationCalls:
         """Where a queue is. Says nothing about queues of this host that the caller could not learn by opening them."""
         name = self._desk.names.format_name(request.queue)
         naming, parsed = self._manager.naming, parse_format_name(name)
-        if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
+        known = naming.find(parsed)
+        is_own = known is not None and not isinstance(known, OutgoingQueue)
+        if is_own or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
             return pb.QueuePlace(here=True)
         path = path_of(request.queue)
         found = await self._desk.host.ask(lambda: naming.published(path)) if path is not None else None

@@ -50,7 +50,7 @@ class Browser:
         self._form = request.form
         self._reading = desk.manager.reading
         name = desk.names.format_name(request.queue)
-        access = desk.reading_access(name, receive=request.receive)
+        access = desk.own_access(name, receive=request.receive)
         self.descriptor = desk.manager.queues.open(name, access, caller=caller)
         self._cursor = self._new_cursor()
 

@@ -13,7 +13,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
 from msmq.api.lineage import Lineage
 from msmq.api.names import Names
-from msmq.errors import MQError, TransactionSequenceError
+from msmq.errors import MQError, QueueNotFoundError, TransactionSequenceError
 from msmq.manager.chores import Chore
 from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
@@ -169,6 +169,13 @@ class Desk:
         if receive:
             return QueueAccessType.RECEIVE_ADMIN if outgoing else QueueAccessType.RECEIVE
         return QueueAccessType.PEEK_ADMIN if outgoing else QueueAccessType.PEEK
+
+    def own_access(self, name: str, *, receive: bool) -> QueueAccessType:
+        """The access with which an application reads a queue of this computer. Raises QueueNotFoundError for the name
+        of an outgoing queue: whoever reads by that name wants the queue there, and not what waits here to be sent."""
+        if isinstance(self.manager.naming.find(parse_format_name(name)), OutgoingQueue):
+            raise QueueNotFoundError(f"There is no queue {name} on this computer.")
+        return QueueAccessType.RECEIVE if receive else QueueAccessType.PEEK
 
 
 class Outbox:

@@ -48,7 +48,7 @@ class Receiver:
         manager = desk.manager
         self._reading = manager.reading
         name = desk.names.format_name(request.queue)
-        access = desk.reading_access(name, receive=self._mode != pb.PEEK)
+        access = desk.own_access(name, receive=self._mode != pb.PEEK)
         share = QueueShareMode.DENY_RECEIVE if request.exclusive else QueueShareMode.DENY_NONE
         self.descriptor = manager.queues.open(name, access, share, caller)
         self._set_retry(request)

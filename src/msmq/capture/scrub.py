@@ -3,7 +3,8 @@
 Nothing is copied that is not understood. MSMQ packets are found and decoded as in ``msmq decode``, and only these are
 written to a new capture: one connection for each original one, with addresses replaced in the order in which they
 appear. In messages, the body, the label, the extension, envelopes, keys, signatures and certificates are overwritten;
-sizes, flags, identifiers and the order of everything stay, since they are the protocol. Packets that cannot be
+sizes, flags, identifiers and the order of everything stay, since they are the protocol. So do acknowledgments between
+queue managers, and the labels by which the page "Try it against Windows" knows its messages. Packets that cannot be
 decoded, before or after, are left out and counted.
 
 Names of computers and queues, GUIDs and SIDs stay: they are part of the protocol.
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
+from msmq.capture.checklist import LABEL
 from msmq.capture.cutter import Damage
 from msmq.capture.inputs import Found, Origin
 from msmq.capture.streams import Endpoint
@@ -31,6 +33,8 @@ SECRETS: Final = {
     "SoapHeader": {"Header", "Body"},
 }
 """The fields to overwrite, by header."""
+_OF_QUEUE_MANAGERS: Final = {"OrderAck", "FinalAck"}
+"""Messages that applications do not see: what their bodies say is the protocol."""
 _TEXTS: Final = {"Label", "Header", "Body"}
 """Fields of UTF-16 text that ends with a zero character, which stays."""
 
@@ -60,9 +64,13 @@ def without_secrets(data: bytes, description: Description) -> tuple[bytes, int]:
     """Overwrite the secrets of a packet. Returns the packet and how many bytes were overwritten."""
     clean = bytearray(data)
     overwritten = 0
+    if description.packet in _OF_QUEUE_MANAGERS:
+        return data, 0
     for header in description.headers:
         for node in _leaves(header):
             if node.derived or node.name not in SECRETS.get(header.name, ()) or not node.size:
+                continue
+            if node.name == "Label" and LABEL.fullmatch(str(node.value)):
                 continue
             if node.name in _TEXTS:
                 size = max(node.size - 2, 0)

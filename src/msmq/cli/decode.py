@@ -20,14 +20,15 @@ HELP = (
     "Examples:\n\n"
     "  msmq decode capture.pcapng\n\n"
     "  msmq decode --brief capture.pcapng\n\n"
+    "  msmq decode --checklist capture.pcapng\n\n"
     "  msmq decode --json capture.pcapng | jq 'select(.packet == \"UserMessage\")'\n\n"
     "  tcpdump -i any -U -w - 'port 1801 or port 3527' | msmq decode\n\n"
     "  echo '017d 4855 04000000 d1587355 50919595 4997b6e6 11ea26c6' | msmq decode\n\n"
     "  msmq decode --as PROPID_S_SECURITY descriptor.hex\n\n"
     "With --as the input is one structure instead, in NDR: a propvariant, a queue-format (the QUEUE_FORMAT of remote "
     "read and others), or the value of a property by its name, PROPID_Q_LABEL and so on.\n\n"
-    "Status: 0 when everything was decoded, 1 when packets were malformed or bytes missing, 2 when the input "
-    "could not be read."
+    "Status: 0 when everything was decoded, 1 when packets were malformed, bytes missing, or a row of --checklist is "
+    "not as it should be, 2 when the input could not be read."
 )
 
 
@@ -43,6 +44,13 @@ def decode(
     ndr64: Annotated[bool, typer.Option("--ndr64", help="With --as: the input is NDR64.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per packet and line.")] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Only a title and a sentence per packet.")] = False,
+    checklist: Annotated[
+        bool,
+        typer.Option(
+            "--checklist",
+            help="Say which rows of the page 'Try it against Windows' a capture shows, and how they went.",
+        ),
+    ] = False,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Give the place and size of each field.")
     ] = False,
@@ -63,5 +71,5 @@ def decode(
         raise typer.Exit(run_value(file, form, kind, ndr64=ndr64, as_json=as_json))
     from msmq.cli.decode_work import Options, run
 
-    options = Options(as_json, brief, offsets, max_body, port, ping_port)
+    options = Options(as_json, checklist, brief, offsets, max_body, port, ping_port)
     raise typer.Exit(run(file, form, options))

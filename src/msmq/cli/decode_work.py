@@ -13,7 +13,9 @@ from msmq.capture.cutter import Damage
 from msmq.capture.format import Format
 from msmq.capture.inputs import Found, Source, Tally, find_packets
 from msmq.capture.problems import UnreadableError
+from msmq.cli.as_checklist import ChecklistWriter
 from msmq.cli.as_json import JsonWriter
+from msmq.cli.as_text import TextWriter
 from msmq.cli.decode import DAMAGED, UNREADABLE
 from msmq.cli.story import Story
 from msmq.errors import DecodeError
@@ -41,6 +43,7 @@ class Options:
     """The user's options, as ``msmq decode --help`` explains them."""
 
     as_json: bool
+    checklist: bool
     brief: bool
     offsets: bool
     max_body: int
@@ -56,7 +59,9 @@ def run(path: str, form: Format, options: Options) -> int:
         print("msmq decode: reading hexadecimal from the terminal; end with Ctrl-D", file=sys.stderr)
     name = "standard input" if path == "-" else path
     tally = Tally()
-    writer = JsonWriter(sys.stdout, offsets=options.offsets) if options.as_json else _text_writer(options)
+    plain = JsonWriter(sys.stdout, offsets=options.offsets) if options.as_json else _text_writer(options)
+    checklist = ChecklistWriter(plain) if options.checklist else None
+    writer: Writer = checklist or plain
     decoding = Decoding(writer)
     try:
         with Source.open(path) as source:
@@ -73,7 +78,8 @@ def run(path: str, form: Format, options: Options) -> int:
         where = f"TCP port {options.port} or UDP port {options.ping_port}"
         words = f"{name}: nothing on {where} in {_count(tally.frames, 'captured frame')}; see --port"
         print(f"msmq decode: {words}", file=sys.stderr)
-    return DAMAGED if decoding.counts["Malformed"] or decoding.counts["Gap"] else 0
+    failed = checklist is not None and checklist.failed
+    return DAMAGED if failed or decoding.counts["Malformed"] or decoding.counts["Gap"] else 0
 
 
 class Decoding:
@@ -105,10 +111,8 @@ class Decoding:
         self._writer.damage(self._number, found, damage, at)
 
 
-def _text_writer(options: Options) -> Writer:
+def _text_writer(options: Options) -> TextWriter:
     from rich.console import Console
-
-    from msmq.cli.as_text import TextWriter
 
     # A pipe has no width, and eighty columns would break the tables.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_COLUMNS

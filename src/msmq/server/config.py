@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from msmq.admission.gate import Crowding
@@ -408,17 +409,27 @@ def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
 
 def show(config: Config) -> str:
     """The file that would give a configuration, with the meaning of each option."""
+    options, tables = _shown(config)
+    for name, (meaning, table) in tables.items():
+        options += ["", f"# {meaning}", f"[{name}]", *_shown(table)[0]]
+    return "\n".join(options) + "\n"
+
+
+def _shown(settings: Any) -> tuple[list[str], dict[str, tuple[str, Any]]]:
+    """The lines of the options of a dataclass, and by name the meanings and settings of its tables."""
     lines: list[str] = []
-    tables: list[str] = []
-    for name, hint in get_type_hints(Config, include_extras=True).items():
-        value = getattr(config, name)
+    tables: dict[str, tuple[str, Any]] = {}
+    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+        value, meaning = getattr(settings, name), hint.__metadata__[0]
         if is_dataclass(value):
-            tables += ["", f"# {hint.__metadata__[0]}", f"[{name}]"]
-            tables += [f"{entry.name} = {_toml(getattr(value, entry.name))}" for entry in fields(value)]
+            tables[name] = meaning, value
         else:
-            lines += ["", f"# {hint.__metadata__[0]}", f"{name} = {_toml(value)}"]
-    lines = [*lines[1:], *tables]
-    return "\n".join(lines) + "\n"
+            lines += [
+                "",
+                *wrap(meaning, 118, initial_indent="# ", subsequent_indent="# "),
+                f"{name} = {_toml(value)}",
+            ]
+    return lines[1:], tables
 
 
 def _toml(value: Any) -> str:

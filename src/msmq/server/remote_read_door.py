@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from msmq.admission.gate import Gate
 from msmq.manager.messages.coordinator import Coordinator
@@ -48,29 +48,44 @@ _log = logging.getLogger(__name__)
 class RpcSettings:
     """The table ``[rpc]``."""
 
-    port: int = 0
-    """The port of remote read, or the next free one in steps of 11. 0: no remote read. `msmq serve` uses 2103 by
-    default."""
-    endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
-    """The port where clients ask for that port; 0 for none. If it cannot be opened, clients have to know the port."""
-    accounts: str = ""
-    """The file of ``msmq user`` with the accounts. A relative path starts at the configuration file. Empty: the file
-    ``accounts`` in the directory of the queue manager, as soon as there is one."""
-    keytab: str = ""
-    """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it
-    will do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative paths as above."""
-    realm: str = ""
-    """The realm of the callers; empty for that of the account in [directory]."""
-    minimum_level: str = "privacy"
-    """How callers must be authenticated to open a queue: none, connect, integrity or privacy."""
-    allow_nonauthenticated: bool = False
-    """Also admit callers without authentication (AllowNonauthenticatedRpc)."""
-    deny_workgroup: bool = False
-    """Limit ``allow_nonauthenticated`` to callers that say they are in a workgroup (DenyWorkgroupClient)."""
-    allow_none_security: bool = False
-    """Admit callers without authentication to queues that anonymous callers may open (AllowNoneSecurityClient)."""
-    cleanup_minutes: int = 5
-    """How long a message is kept for a reader that neither acknowledges nor returns it (RpcCancelTimeout)."""
+    port: Annotated[
+        int,
+        "TCP port of remote read, or the next free one in steps of 11. 0: no remote read. `msmq serve` uses 2103 by "
+        "default.",
+    ] = 0
+    endpoint_mapper_port: Annotated[
+        int,
+        "Port where clients ask for that port; 0 for none. If it cannot be opened, clients have to know the port.",
+    ] = ENDPOINT_MAPPER_PORT
+    accounts: Annotated[
+        str,
+        "The file of `msmq user` with the accounts. A relative path starts at the configuration file. Empty: the file "
+        "accounts in the directory of the queue manager, as soon as there is one.",
+    ] = ""
+    keytab: Annotated[
+        str,
+        "In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it "
+        "will do. Empty: the keytab of [directory], else the one that Kerberos finds. Relative paths as above.",
+    ] = ""
+    realm: Annotated[str, "The realm of the callers; empty for that of the account in [directory]."] = ""
+    minimum_level: Annotated[
+        str, "How callers must be authenticated to open a queue: none, connect, integrity or privacy."
+    ] = "privacy"
+    allow_nonauthenticated: Annotated[
+        bool, "Also admit callers without authentication (AllowNonauthenticatedRpc)."
+    ] = False
+    deny_workgroup: Annotated[
+        bool,
+        "Limit allow_nonauthenticated to callers that say they are in a workgroup (DenyWorkgroupClient).",
+    ] = False
+    allow_none_security: Annotated[
+        bool,
+        "Admit callers without authentication to queues that anonymous callers may open (AllowNoneSecurityClient).",
+    ] = False
+    cleanup_minutes: Annotated[
+        int,
+        "How long a message is kept for a reader that neither acknowledges nor returns it (RpcCancelTimeout).",
+    ] = 5
 
     @property
     def problem(self) -> str | None:

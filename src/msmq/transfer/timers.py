@@ -9,6 +9,7 @@ from which the TimeStamp of EstablishConnection is taken too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 ROUTING_SERVER_CLEANUP_MS = 120_000
 """The session cleanup interval of a routing server (note 44), which has more sessions to keep."""
@@ -18,27 +19,52 @@ ROUTING_SERVER_CLEANUP_MS = 120_000
 class TimerSettings:
     """The durations of the timers."""
 
-    round_trip_delay_ms: int = 0
-    """Added for a slow network: once to connecting and acknowledging, twice to the opening."""
-    session_initialization_ms: int = 60_000
-    session_cleanup_ms: int = 300_000
-    session_retry_connect_ms: int = 5_000
-    ack_wait_timeout_ms: int = 20_000
-    ack_wait_multiplier: int = 1
-    direct_ack_wait_multiplier: int = 2
-    resend_timeouts_short_s: int = 30
-    resend_timeouts_medium_s: int = 300
-    resend_timeouts_long_s: int = 1_800
-    resend_timeouts_final_s: int = 21_600
-    order_ack_timeout_ms: int = 500
-    maximum_order_ack_delay_s: int = 10
-    message_id_history_cleanup_ms: int = 1_800_000
-    ping_response_ms: int = 1_000
-    symmetric_key_short_lifetime_ms: int = 600_000
-    symmetric_key_long_lifetime_ms: int = 43_200_000
-    user_cert_lifetime_ms: int = 1_200_000
-    window_growth_ms: int = 30_000
-    """How long a window that was reduced waits before it doubles (MS-MQMQ note 15)."""
+    round_trip_delay_ms: Annotated[
+        int,
+        "Added for a slow network: once to connecting and acknowledging, twice to the opening.",
+    ] = 0
+    session_initialization_ms: Annotated[int, "How long the opening of a session may take."] = 60_000
+    session_cleanup_ms: Annotated[int, "How long a session without messages stays open."] = 300_000
+    session_retry_connect_ms: Annotated[int, "How long a host waits before it connects again."] = 5_000
+    ack_wait_timeout_ms: Annotated[
+        int,
+        "How long a sender waits for a session acknowledgment, times the multiplier, before it begins a new session.",
+    ] = 20_000
+    ack_wait_multiplier: Annotated[int, "The multiplier of sessions by public and private names."] = 1
+    direct_ack_wait_multiplier: Annotated[int, "The multiplier of sessions by direct names."] = 2
+    resend_timeouts_short_s: Annotated[
+        int,
+        "The wait for an OrderAck before transactional messages are sent again, the first three times.",
+    ] = 30
+    resend_timeouts_medium_s: Annotated[int, "That wait, the fourth to the sixth time."] = 300
+    resend_timeouts_long_s: Annotated[int, "That wait, the seventh to the ninth time."] = 1_800
+    resend_timeouts_final_s: Annotated[int, "That wait from then on."] = 21_600
+    order_ack_timeout_ms: Annotated[
+        int,
+        "How long an OrderAck waits for more messages that it can acknowledge.",
+    ] = 500
+    maximum_order_ack_delay_s: Annotated[int, "How long it waits at most while messages keep coming."] = 10
+    message_id_history_cleanup_ms: Annotated[
+        int,
+        "How long the identifiers of received messages are kept, to recognise duplicates.",
+    ] = 1_800_000
+    ping_response_ms: Annotated[int, "How long the answer to a ping may take."] = 1_000
+    symmetric_key_short_lifetime_ms: Annotated[
+        int,
+        "How long keys of messages are kept for further messages.",
+    ] = 600_000
+    symmetric_key_long_lifetime_ms: Annotated[
+        int,
+        "The same in Windows XP and Windows Server 2003; it has no effect here.",
+    ] = 43_200_000
+    user_cert_lifetime_ms: Annotated[
+        int,
+        "How long a certificate is kept that the directory has confirmed.",
+    ] = 1_200_000
+    window_growth_ms: Annotated[
+        int,
+        "How long a window that was reduced waits before it doubles (MS-MQMQ note 15).",
+    ] = 30_000
 
     @property
     def opening_ms(self) -> int:

@@ -24,7 +24,7 @@ _OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
 class Recent:
-    """Large payloads that were written lately and still matter, the newest ones: most messages are sent on or received
+    """Large payloads that were appended lately and still matter, the newest ones: most messages are sent on or received
     at once, and these need not be read and checked for it."""
 
     def __init__(self) -> None:

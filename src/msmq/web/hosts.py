@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
 
@@ -185,26 +184,11 @@ def figures(given: pb.Statistics) -> dict[str, Any]:
                 "arrived_total": str(each.arrived_total),
                 "removed_total": str(each.removed_total),
                 "waiting_readers": each.waiting_readers,
+                "grown": str(each.grown),
             }
             for each in given.queues
         ],
     }
-
-
-def _since(first: dict[str, int], given: pb.Statistics, most: int | None) -> dict[str, Any]:
-    """Return figures with the growth of each queue since it was ``first`` seen. If only some queues are wanted, these
-    are the ones with the most messages and the most growth."""
-    grown = {each.path: each.messages - first.setdefault(each.path, each.messages) for each in given.queues}
-    if most is not None:
-        fullest = nlargest(most, given.queues, key=lambda each: each.messages)
-        growing = nlargest(most, given.queues, key=lambda each: grown[each.path])
-        chosen = {each.path: each for each in (*fullest, *growing)}
-        del given.queues[:]
-        given.queues.extend(chosen.values())
-    shown = figures(given)
-    for each in shown["queues"]:
-        each["grown"] = str(grown[each["path"]])
-    return shown
 
 
 async def statistics(mq: Connection) -> pb.Statistics:
@@ -279,7 +263,7 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
     parameters=(
         Parameter("interval_ms", {"type": "integer", "minimum": 500, "maximum": 60_000}, "1000 when not given."),
         Parameter(
-            "queues", {"type": "integer", "minimum": 0, "maximum": 10_000},
+            "queues", {"type": "integer", "minimum": 1, "maximum": 10_000},
             "Only so many of the fullest queues, and of those that have grown most; all when not given.",
         ),
         HOST,
@@ -288,16 +272,16 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
 )  # fmt: skip
 async def events(call: Call) -> Any:
     mq = await call.mq()
-    request = pb.WatchStatisticsRequest(interval_ms=call.given.get("interval_ms", 1_000))
-    most = call.given.get("queues")
-    first: dict[str, int] = {}
+    request = pb.WatchStatisticsRequest(
+        interval_ms=call.given.get("interval_ms", 0), queues=call.given.get("queues", 0)
+    )
 
     async def told() -> AsyncIterator[bytes]:
         end_s = asyncio.get_running_loop().time() + _EVENTS_S
         try:
             async with aclosing(mq.server_stream("WatchStatistics", request)) as replies:  # type: ignore[type-var]
                 async for reply in replies:
-                    yield event("statistics", _since(first, reply, most))
+                    yield event("statistics", figures(reply))
                     if asyncio.get_running_loop().time() > end_s:
                         return
         except MsmqError as error:

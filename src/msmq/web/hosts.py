@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from itertools import islice
 from typing import Any, Final
@@ -40,6 +40,13 @@ _OLDEST_OF: Final = 20
 """The number of queues for which the age of the first message is asked."""
 _DEAD: Final = (";deadletter", ";deadxact")
 _OF_HOSTS: Final = ("computer_name", "product", "online", "messages", "bytes", "losses", "quota_kb")
+_OF_ALL: Final = (
+    "time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "transactions",
+)  # fmt: skip
+_OF_WORK: Final = ("store_bytes", "store_live_bytes", "commits_total", "memory_bytes", "disk_free_bytes")
+_OF_QUEUES: Final = (
+    "path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers", "grown",
+)  # fmt: skip
 _CHANGED: Final = 8
 """The number of last changes on the overview."""
 _EVENTS_S: Final = 3_600.0
@@ -161,34 +168,15 @@ def is_dead(path: str) -> bool:
 def figures(given: pb.Statistics) -> dict[str, Any]:
     """Return the figures of one moment."""
     return {
-        "time_ms": str(given.time_ms),
-        "started_ms": str(given.started_ms),
-        "messages": str(given.messages),
-        "bytes": str(given.bytes),
-        "express_bytes": str(given.express_bytes),
-        "arrived_total": str(given.arrived_total),
-        "removed_total": str(given.removed_total),
-        "transactions": given.transactions,
-        "store_bytes": str(given.work.store_bytes),
-        "store_live_bytes": str(given.work.store_live_bytes),
-        "commits_total": str(given.work.commits_total),
-        "memory_bytes": str(given.work.memory_bytes),
-        "disk_free_bytes": str(given.work.disk_free_bytes),
-        "sessions": [{"peer": each.peer, "incoming": each.incoming} for each in given.sessions],
-        "queues": [
-            {
-                "path": each.path,
-                "messages": str(each.messages),
-                "bytes": str(each.bytes),
-                "journal_messages": str(each.journal_messages),
-                "arrived_total": str(each.arrived_total),
-                "removed_total": str(each.removed_total),
-                "waiting_readers": each.waiting_readers,
-                "grown": str(each.grown),
-            }
-            for each in given.queues
-        ],
+        **_named(_OF_ALL, given),
+        **_named(_OF_WORK, given.work),
+        "sessions": [_named(("peer", "incoming"), each) for each in given.sessions],
+        "queues": [_named(_OF_QUEUES, each) for each in given.queues],
     }
+
+
+def _named(names: Iterable[str], given: Any) -> dict[str, Any]:
+    return {name: plain(getattr(given, name), name) for name in names}
 
 
 async def statistics(mq: Connection) -> pb.Statistics:

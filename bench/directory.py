@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import ldap3
+from msmq.directory.threads import find_all, find_each
 
 from msmq.directory import exchange
 from msmq.directory.active_directory import ActiveDirectory
@@ -41,7 +42,6 @@ from msmq.directory.objects import by_guid
 from msmq.directory.read import ldap_names
 from msmq.directory.schema import QUEUE
 from msmq.directory.settings import Password, Server, Settings
-from msmq.directory.threads import find_all, find_each
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

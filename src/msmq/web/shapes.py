@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import ReceivedMessage
+from msmq.client.info import UNLIMITED
 from msmq.client.message import id_text
 from msmq.client.records import hexadecimal, to_record
 from msmq.errors import DecodeError
@@ -22,7 +23,6 @@ from msmq.wire.classes import MessageClass
 from msmq.wire.describe import Kind, Node, describe
 from msmq.wire.times import time_text
 
-UNLIMITED: Final = 0xFFFFFFFF
 _LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
 _WIDE: Final = frozenset(
     {

@@ -14,6 +14,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Connection
 from msmq.errors import MsmqError
 from msmq.web.application import COOKIE, Call, ProblemError, address_of, known
+from msmq.web.definitions import settings_of
 from msmq.web.lists import PAGING, page, page_of
 from msmq.web.messages import find
 from msmq.web.operations import BOOLEAN, HOST, TEXT, Parameter, Schema, Table
@@ -131,9 +132,7 @@ async def set_manager(call: Call) -> Any:
     mq, given = await call.mq(), dict(call.body)
     online = given.pop("online", None)
     if given:
-        await mq.set_manager(
-            **{name: 0xFFFFFFFF if value is None else value for name, value in given.items()}
-        )
+        await mq.set_manager(**settings_of(given))
     return plain(await mq.manager() if online is None else await mq.set_online(online))
 
 

@@ -38,10 +38,10 @@ from msmq.directory import exchange
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.connection import CachedConnection
 from msmq.directory.objects import by_guid
+from msmq.directory.query import find_all, find_each
 from msmq.directory.read import ldap_names
 from msmq.directory.schema import QUEUE
 from msmq.directory.settings import Password, Server, Settings
-from msmq.directory.threads import find_all, find_each
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

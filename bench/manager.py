@@ -301,7 +301,7 @@ class Housekeeping:
 
     def at_once(self) -> bool:
         self._due = time.perf_counter() + HOUSEKEEPING_S
-        more = self._host.manager.clean_step()
+        more = self._host.store.clean_step(self._host.manager.cleaning)
         self._host.store.commit()
         return more
 

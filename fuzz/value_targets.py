@@ -226,7 +226,7 @@ def direct_name(data: bytes) -> None:
     if name is not None:
         require(text.isascii(), "a direct name outside ASCII was accepted")
         require(DirectName.from_wire_text(name.wire_text) == name, "a direct name does not survive its text")
-        require(bool(name.host) and name.is_local in (True, False), "a direct name without a host")
+        require(bool(name.host), "a direct name without a host")
         require(name.http_port is None or name.http_port in range(0x10000), "a port is out of range")
         if name.protocol.value in ("IPX", "SPX"):
             require(tuple(map(len, name.ipx)) == (4, 6), "an IPX address of the wrong size")

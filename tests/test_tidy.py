@@ -230,6 +230,35 @@ def test_the_commands_the_pages_name_exist(page: Path) -> None:
     assert named <= targets
 
 
+MAPS = [
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "docs" / "glossary.md",
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_the_modules_the_maps_name_exist(page: Path) -> None:
+    """A module, or a module with a name that stands in it, such as `manager.mailbox.positions` or `web.jobs`."""
+    rooms = {path.name for path in SRC.iterdir() if path.is_dir()}
+    for name in re.findall(r"`(?:msmq\.)?([a-z_]+(?:\.\w+)*)`", page.read_text(encoding="utf-8")):
+        parts = name.split(".")
+        if parts[0] not in rooms:
+            continue
+        path = SRC
+        while parts and (path / parts[0]).is_dir():
+            path /= parts.pop(0)
+        module = path / "__init__.py"
+        if parts and (path / f"{parts[0]}.py").exists():
+            module = path / f"{parts.pop(0)}.py"
+        for part in parts:
+            assert re.search(rf"\b{part}\b", module.read_text(encoding="utf-8")), f"{page.name} names {name}"
+
+
+def test_the_architecture_is_a_map() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_every_pure_room_is_under_the_import_rule() -> None:
     contracts = {contract["id"]: contract for contract in PYPROJECT["tool"]["importlinter"]["contracts"]}
     existing = {

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from msmq.api import tokens
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import AccessDeniedError, InvalidParameterError
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, InvalidParameterError
 from tests.api.support import QUEUE, address, calling, daemon
 
 
@@ -47,3 +48,11 @@ async def test_a_token_from_beginning_to_end(tmp_path: Path) -> None:
             await call("CreateToken", pb.CreateTokenRequest(name="odd", sid="nobody"))
     async with daemon(tmp_path) as running, calling(address(running)) as call:
         assert len((await call("ListTokens", pb.ListTokensRequest())).tokens) == 1
+
+
+async def test_one_token_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_MOST_TOKENS", 1)
+    async with daemon(tmp_path) as running, calling(address(running)) as call:
+        await call("CreateToken", pb.CreateTokenRequest(name="first"))
+        with pytest.raises(InsufficientResourcesError, match="1 tokens, the most"):
+            await call("CreateToken", pb.CreateTokenRequest(name="second"))

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from msmq.cli import app
-from msmq.cli.receive import hexadecimal
+from msmq.client.records import hexadecimal
 from msmq.wire.message import UserMessage
 from tests import ready
 from tests.cli.support import Live

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from tests.api.support import QUEUE, address, config, daemon
 from tests.mail import Mail
 from tests.server.support import nobody_at_the_door
 
-__all__ = ["ADMIN", "QUEUE", "Restartable", "connected", "mail_to", "messages_of"]
+__all__ = ["ADMIN", "QUEUE", "Restartable", "connected", "mail_to", "messages_of", "serving"]
 
 ADMIN = ".\\private$\\admin"
 
@@ -70,3 +72,26 @@ class Restartable:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[str]:
+    """A daemon in a thread, for clients without a loop. Yields its address."""
+    found: list[str] = []
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with daemon(directory) as running:
+            found.append(address(running))
+            ready.set()
+            while not stop.is_set():
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield found[0]
+    finally:
+        stop.set()
+        thread.join()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import io
 import re
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import msmq
-from tests.api.support import address, daemon
-from tests.client.support import connected
+from tests.client.support import connected, serving
 from tests.test_readme import section
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
@@ -44,29 +41,13 @@ async def test_a_fragment(number: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_a_program(number: int, tmp_path: Path) -> None:
-    found: list[str] = []
-    ready, stop = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with daemon(tmp_path) as running:
-            found.append(address(running))
-            ready.set()
-            while not stop.is_set():
-                await asyncio.sleep(0.01)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(20)
+    with serving(tmp_path) as server:
         ended = subprocess.run(
             [sys.executable, "-c", PROGRAMS[number]],
-            env={"MSMQ_SERVER": found[0]},
+            env={"MSMQ_SERVER": server},
             capture_output=True,
             text=True,
             timeout=30,
         )
-    finally:
-        stop.set()
-        thread.join()
     assert ended.returncode == 0, ended.stderr
     assert "two" in ended.stdout

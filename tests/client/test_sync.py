@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,37 +9,19 @@ from pathlib import Path
 import pytest
 
 import msmq
-from msmq.client import sync
+from msmq.client import AlarmRule, sync
 from msmq.client.connection import Connection
 from msmq.client.cursor import Cursor
 from msmq.client.queue import Queue
 from msmq.client.receiver import Receiver
 from msmq.errors import IoTimeoutError
-from tests.api.support import QUEUE, address, daemon
+from tests.client.support import QUEUE, serving
 
 
 @contextmanager
 def connected(directory: Path) -> Iterator[msmq.SyncConnection]:
-    """A daemon in a thread, as its client has no loop."""
-    found: list[str] = []
-    ready, stop = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with daemon(directory) as running:
-            found.append(address(running))
-            ready.set()
-            while not stop.is_set():
-                await asyncio.sleep(0.01)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        with msmq.connect_sync(found[0]) as mq:
-            yield mq
-    finally:
-        stop.set()
-        thread.join()
+    with serving(directory) as server, msmq.connect_sync(server) as mq:
+        yield mq
 
 
 def public(kind: type) -> set[str]:
@@ -170,3 +150,21 @@ def test_administration(tmp_path: Path) -> None:
 def test_nobody_is_there(tmp_path: Path) -> None:
     with pytest.raises(msmq.ServerNotAvailableError), msmq.connect_sync(f"unix:{tmp_path}/x", timeout=0.2):
         pass
+
+
+def test_accounts_tokens_and_alarms(tmp_path: Path) -> None:
+    with connected(tmp_path) as mq:
+        made, password = mq.create_account("alice", ["S-1-5-32-545"])
+        assert password
+        mq.set_account_password("alice", "another")
+        assert mq.accounts() == [made]
+        mq.remove_account("alice")
+        assert mq.accounts() == []
+        rule = AlarmRule("deep", "depth", 10, webhooks=("http://a.example/b",))
+        assert mq.set_alarms([rule]) == mq.alarms() == [rule]
+        token, secret = mq.create_token("robot")
+        assert len(secret) == 64
+        assert [each.name for each in mq.tokens()] == [token.name]
+        mq.remove_token("robot")
+        assert mq.set_manager(quota_kb=5_000_000).quota_kb == mq.manager().quota_kb == 5_000_000
+        assert next(mq.statistics(count=1)).messages == 0

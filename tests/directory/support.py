@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msmq.directory.active_directory import ActiveDirectory
+from msmq.directory.query import find_all
 from msmq.directory.settings import Password, Server, Settings
-from msmq.directory.threads import find_all
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

@@ -10,7 +10,7 @@ import pytest
 
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.join import Joining
-from msmq.directory.threads import find_all
+from msmq.directory.query import find_all
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

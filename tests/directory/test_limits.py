@@ -9,8 +9,8 @@ import pytest
 
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.connection import CachedConnection
+from msmq.directory.query import find_all
 from msmq.directory.results import DirectoryFailure
-from msmq.directory.threads import find_all
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.directory.listed import ListedDirectory, Queries
-from msmq.directory.threads import find_all
+from msmq.directory.query import find_all
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,

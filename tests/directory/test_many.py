@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from msmq.directory.threads import find_all
+from msmq.directory.query import find_all
 from msmq.manager.core import Environment
 from msmq.manager.directory import DirectoryResult, Expression, ObjectClass, Relation, by_identifier
 from msmq.manager.queue_manager import Identity, QueueManager, Settings

@@ -11,8 +11,8 @@ import pytest
 
 from msmq.directory import race
 from msmq.directory.active_directory import ActiveDirectory
+from msmq.directory.query import find_all
 from msmq.directory.settings import Password, Server, Settings
-from msmq.directory.threads import find_all
 from msmq.manager.directory import DirectoryResult, ObjectClass
 from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD
 from tests.directory.relay import Mode, Relay, relay

@@ -10,22 +10,22 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from tests.relay import End, Relay, until_one_ends
+
 HOST = "127.0.0.1"
 Target = Callable[[], Awaitable[tuple[str, int] | None]]
 """Where a line leads to at the moment; None for nowhere."""
 
 
-class Line:
+class Line(Relay):
     """A TCP proxy. While it is cut, connections stay open and are silent, and new ones are not answered."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, target: Target) -> None:
+        super().__init__()
         self._loop = loop
         self._target = target
         self._open = asyncio.Event()
         self._open.set()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
 
     def cut(self) -> None:
         self._loop.call_soon_threadsafe(self._open.clear)
@@ -33,43 +33,13 @@ class Line:
     def mend(self) -> None:
         self._loop.call_soon_threadsafe(self._open.set)
 
-    async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.start_server(self._accept, host, port)
-        self.port = self._server.sockets[0].getsockname()[1]
+    async def connect(self) -> End | None:
+        await self._open.wait()
+        target = await self._target()
+        return None if target is None else await asyncio.open_connection(*target)
 
-    async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        writers = [writer]
-        try:
-            await self._open.wait()
-            target = await self._target()
-            if target is None:
-                return
-            there_reader, there_writer = await asyncio.open_connection(*target)
-            writers.append(there_writer)
-            copies = [self._copy(reader, there_writer), self._copy(there_reader, writer)]
-            tasks = [asyncio.create_task(copy) for copy in copies]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in tasks:
-                    each.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            for each in writers:
-                each.transport.abort()
-            self._tasks.discard(task)
+    async def carry(self, here: End, there: End) -> None:
+        await until_one_ends(self._copy(here[0], there[1]), self._copy(there[0], here[1]))
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

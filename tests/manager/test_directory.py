@@ -296,13 +296,13 @@ def test_a_read_notices_a_lost_directory_unless_it_is_forced(
     host: DomainHost, events: DirectoryEvents
 ) -> None:
     host.directory.connected = False
-    deadline = host.manager.next_deadline
+    deadline = host.manager.core.timers.next_deadline
     assert events.read(ObjectClass.SITE, None, force=True) == (NOT_CONNECTED, None)
     assert not host.core.directory_offline
-    assert host.manager.next_deadline == deadline
+    assert host.manager.core.timers.next_deadline == deadline
     assert events.read(ObjectClass.SITE, None) == (NOT_CONNECTED, None)
     assert host.core.directory_offline
-    assert host.manager.next_deadline == host.now + ONLINE_CHECK_S
+    assert host.manager.core.timers.next_deadline == host.now + ONLINE_CHECK_S
 
 
 @pytest.mark.spec("DMPR-3.1.1.1-w")
@@ -434,7 +434,7 @@ def test_site_gates_are_read_again_every_hour(host: DomainHost) -> None:
 def test_both_periods_can_be_configured() -> None:
     host = DomainHost(settings=Settings(directory_integrated=True, sites_update_s=10, site_gates_update_s=5))
     host.directory.calls.clear()
-    assert host.manager.next_deadline == host.now + 5
+    assert host.manager.core.timers.next_deadline == host.now + 5
 
 
 # --- elements -----------------------------------------------------------------------------------------------

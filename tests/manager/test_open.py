@@ -35,16 +35,6 @@ FAR = "DIRECT=OS:far\\private$\\orders"
 OTHER_ACCESS = [access for access in QueueAccessType if access is not SEND]
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def domain() -> DomainHost:
-    return DomainHost()
-
-
 def open_(
     host: Host, name: str, access: QueueAccessType = SEND, share_mode: QueueShareMode = DENY_NONE
 ) -> OpenQueueDescriptor:

@@ -174,7 +174,7 @@ def test_a_message_that_could_not_expire_expires_when_there_is_room() -> None:
     host.advance(10)
     assert position.state is PositionState.AVAILABLE
     assert host.manager.core.timers.failures == 1
-    assert host.manager.next_deadline == NOON + 11
+    assert host.manager.core.timers.next_deadline == NOON + 11
     host.disk.capacity = None
     host.advance(1)
     assert host.spy.deleted == [(b"x", MessageClass.NACK_RECEIVE_TIMEOUT)]
@@ -533,7 +533,7 @@ def test_the_queue_manager_cleans_its_store() -> None:
         reader.receive()
         host.store.commit()
     peak = host.store.disk_bytes
-    while host.manager.clean_step(1 << 16):
+    while host.store.clean_step(host.manager.cleaning, 1 << 16):
         host.store.commit()
     assert host.store.disk_bytes < peak
     assert host.body_at(keep) == b"keep"

@@ -19,23 +19,13 @@ from msmq.manager.queues.queue import Queue, ReadResult
 from tests.manager.support import MQ_OK, PEEK, Host, Reader, body_of, position_of, status_of
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
 def no_trace(host: Host, queue: Queue, *readers: Reader) -> bool:
     """No wait is remembered anywhere."""
     descriptors = [reader.descriptor for reader in readers]
     return (
         not queue.waiting
         and not any(descriptor.waiting for descriptor in descriptors)
-        and host.manager.next_deadline is None
+        and host.manager.core.timers.next_deadline is None
     )
 
 
@@ -54,7 +44,7 @@ def test_a_blocked_reader_is_on_record(host: Host, queue: Queue) -> None:
     assert (peeked.destructive_read, peeked.tag, peeked.cursor) == (False, None, None)
     assert queue.waiting == [received, peeked]
     assert received.timer is not None
-    assert received.timer.deadline == host.manager.next_deadline == host.now + 60
+    assert received.timer.deadline == host.manager.core.timers.next_deadline == host.now + 60
     assert peeked.timer is None, "an infinite wait never expires"
 
 

@@ -42,7 +42,7 @@ async def test_a_port_that_is_taken(taken: int) -> None:
     await door.open()
     try:
         expected = (2103, 2114, 2125)[taken]
-        assert door.ports == [(address, expected)]
+        assert door.server.ports == [(address, expected)]
         async with await RpcClient.connect(address, expected, REMOTE_READ) as client:
             reply = await client.call(REMOTE_READ["R_GetServerPort"], _nothing())
             assert reply.status == expected
@@ -97,7 +97,7 @@ async def test_open_and_registered_then_closed_and_forgotten() -> None:
 @on_loop
 async def test_a_port_that_cannot_be_told_is_zero() -> None:
     async with serving() as served, await served.connect() as peer:
-        assert await peer.get_port() == served.door.ports[0][1]
+        assert await peer.get_port() == served.door.server.ports[0][1]
         served.service.port = 0
         assert await peer.get_port() == 0
 

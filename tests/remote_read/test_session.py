@@ -68,6 +68,7 @@ async def test_a_server_without_remote_read() -> None:
     try:
         with pytest.raises(NoRemoteReadError, match=r"MS-MQRR.*MS-MQQP") as older:
             await RemoteHost.connect(HOST, mapper_port=port)
+        assert "\n" not in str(older.value)
         assert isinstance(older.value, OperationNotSupportedByRemoteComputerError)
         with pytest.raises(NoRemoteReadError):
             await RemoteHost.connect(HOST, port)  # which serves another interface there

@@ -21,6 +21,7 @@ from msmq.rpc.ndr import (
     NULL_HANDLE,
     Array,
     Custom,
+    FixedOctets,
     Full,
     Octets,
     Parameters,
@@ -35,7 +36,6 @@ from msmq.rpc.ndr import (
     cstring,
     declare,
     enum16,
-    fixed_octets,
     guid,
     i32,
     u8,
@@ -82,7 +82,7 @@ class Mixed(Parameters):
     identifier: guid
     signed: i32
     bounded: Annotated[int, Range(u32, 1, 2)]
-    unit: Annotated[bytes, fixed_octets(16)]
+    unit: Annotated[bytes, FixedOctets(16)]
     vector: Annotated[Vector | None, Unique(Vector)]
     length: u32
     part: Annotated[list[int], Array(u16, length_is="length", max_count=100)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msmq.errors import DecodeError, EncodeError
-from msmq.rpc.ndr import NdrType, Text, cstring, enum16, fixed_octets, guid, i16, type_of, u8, u32, wstring
+from msmq.rpc.ndr import FixedOctets, NdrType, Text, cstring, enum16, guid, i16, type_of, u8, u32, wstring
 from msmq.rpc.ndr_scalars import Decoder
 from msmq.wire.ndr import NdrWriter
 
@@ -40,7 +40,7 @@ def read(kind: Any, data: bytes, ndr64: bool) -> object:
         (wstring, "A", "020000000000000002000000" "41000000", WIDE_TWO + "41000000"),
         (cstring, b"A", "020000000000000002000000" "4100", WIDE_TWO + "4100"),
         (Text(8), b"A", "00000000" "02000000" "4100", "00" * 8 + "0200000000000000" "4100"),
-        (fixed_octets(3), b"abc", "616263", "616263"),
+        (FixedOctets(3), b"abc", "616263", "616263"),
     ],
     ids=["u8", "i16", "u32", "enum", "guid", "wstring", "cstring", "text", "octets"],
 )  # fmt: skip
@@ -61,7 +61,7 @@ def test_bytes(kind: Any, value: object, ndr: str, ndr64: str) -> None:
         (cstring, b"a\0b"),
         (cstring, "a"),
         (Text(4), b"abcd"),
-        (fixed_octets(3), b"ab"),
+        (FixedOctets(3), b"ab"),
         (u8, None),
     ],
     ids=["enum", "null", "text", "long", "short", "nothing"],

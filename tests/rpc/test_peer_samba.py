@@ -17,7 +17,7 @@ from msmq.rpc.channel import Limits
 from msmq.rpc.epm import EPM, Endpoint
 from msmq.rpc.interface import Call, Interface, Operation
 from msmq.rpc.mgmt import MGMT, Nothing
-from msmq.rpc.ndr import Parameters, declare, fixed_octets, u32
+from msmq.rpc.ndr import FixedOctets, Parameters, declare, u32
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.server import ServerConfig
 from msmq.wire.guid import guid_from_text
@@ -89,7 +89,7 @@ def test_a_client_connection(level: str, option: str, tmp_path: Path) -> None:
 
 @declare
 class ChallengeReply(Parameters):
-    credentials: Annotated[bytes, fixed_octets(8)]
+    credentials: Annotated[bytes, FixedOctets(8)]
     status: u32
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 from msmq.manager.queues.queue import Queue
+from tests.relay import End, Relay, until_one_ends
 from tests.server.support import ALICE, BOB, CAROL, Node, free_port
 from tests.server.test_daemon_processes import Process
 
@@ -38,53 +39,26 @@ resend_timeouts_medium_s = 2
 """A dead line is noticed early."""
 
 
-class Line:
+class Line(Relay):
     """A TCP proxy that stands for a host, and breaks connections after some bytes while it is ``unruly``."""
 
     def __init__(self, address: str, target: str, port: int, rng: Random) -> None:
+        super().__init__()
         self.address = address
         self.unruly = True
         self.cuts = 0
         self.bytes = 0
         self._target = target
-        self._port = port
+        self._to = port
         self._rng = rng
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accept, self.address, self._port)
+        await self.start(self.address, self._to)
 
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def connect(self) -> End:
+        return await asyncio.open_connection(self._target, self._to, local_addr=(self.address, 0))
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        writers = [writer]
-        try:
-            there_reader, there_writer = await asyncio.open_connection(
-                self._target, self._port, local_addr=(self.address, 0)
-            )
-            writers.append(there_writer)
-            await self._carry((reader, writer), (there_reader, there_writer))
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            for each in writers:
-                each.transport.abort()
-            self._tasks.discard(task)
-
-    async def _carry(
-        self,
-        here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    ) -> None:
+    async def carry(self, here: End, there: End) -> None:
         """Until one side closes, or chance cuts the line: at once, after a silence, or for one side first."""
         left = self._rng.randint(0, 400_000)
 
@@ -99,13 +73,7 @@ class Line:
                 writer.write(data)
                 await writer.drain()
 
-        copies = [asyncio.create_task(copy(here[0], there[1])), asyncio.create_task(copy(there[0], here[1]))]
-        try:
-            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in copies:
-                task.cancel()
-            await asyncio.gather(*copies, return_exceptions=True)
+        await until_one_ends(copy(here[0], there[1]), copy(there[0], here[1]))
         if self.unruly:
             self.cuts += 1
             how = self._rng.choice(("cut", "silence", "half open"))
@@ -174,7 +142,7 @@ class Chaos:
 
     async def __aexit__(self, *_: object) -> None:
         for line in self.lines:
-            await line.close()
+            await line.stop()
         for process in self.processes:
             running = getattr(process, "process", None)
             if running is not None and running.returncode is None:

@@ -65,6 +65,23 @@ def test_neighbours_are_read_together() -> None:
     assert store.read_many([], b"") == ([], [])
 
 
+@pytest.mark.parametrize("before_the_commit", [True, False])
+def test_a_large_payload_stays_in_memory_until_it_is_released(before_the_commit: bool) -> None:
+    disk = CountingDisk()
+    store = new_store(disk)
+    kept, released = put(store, 1, 1 << 16), put(store, 2, 1 << 16)
+    if before_the_commit:
+        store.release(released, 1 << 16)
+    store.commit()
+    if not before_the_commit:
+        store.release(released, 1 << 16)
+    disk.reads = 0
+    assert store.read_many([(kept, 1 << 16)], [8])[1] == [payload(1, 1 << 16)[8:]]
+    assert disk.reads == 0
+    assert store.read_many([(released, 1 << 16)], [8])[1] == [payload(2, 1 << 16)[8:]]
+    assert disk.reads
+
+
 def test_some_of_the_neighbours_are_not_on_disk_yet() -> None:
     store = new_store()
     wanted = [(put(store, number, 100), 100) for number in range(3)]

@@ -177,7 +177,6 @@ def test_ipx_address():
 def test_os_address_is_what_the_resolver_is_asked_for(host):
     name = parse(f"DIRECT=OS:{host}\\q")
     assert name.host == host
-    assert name.is_local is (host == ".")
 
 
 @pytest.mark.parametrize("host", ["", "a b", "h" * 257])

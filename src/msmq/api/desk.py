@@ -90,6 +90,13 @@ class _OpenTransaction:
     owner: Sid
 
 
+async def _called(when: Callable[[Callable[[], None]], object]) -> None:
+    """Wait until something calls the function that ``when`` is given."""
+    done = asyncio.Event()
+    when(done.set)
+    await done.wait()
+
+
 class Desk:
     """The queue manager as the calls use it."""
 
@@ -105,27 +112,11 @@ class Desk:
 
     async def durable(self) -> None:
         """Wait until everything done so far is durable."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def finish() -> None:
-            if not done.done():
-                done.set_result(None)
-
-        self.host.when_durable(finish)
-        await done
+        await _called(self.host.when_durable)
 
     async def finished(self, chore: Chore) -> None:
         """Wait until a long operation is done and durable. It goes on if its caller has gone."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def finish() -> None:
-            if not done.done():
-                done.set_result(None)
-
-        chore.when_done(finish)
-        await done
+        await _called(chore.when_done)
         if chore.error is not None:
             raise chore.error
         await self.durable()

@@ -209,32 +209,27 @@ def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
 def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
     """A message in the form that its reader asked for."""
     dead = stored.local.dead_letter_class
+    always: dict[str, Any] = {
+        "lookup_id": stored.lookup_id,
+        "arrived_time": stored.arrival_time,
+        "returned_count": returned,
+        "authenticated": bool(stored.local.authentication_level),
+        "dead_letter_class": dead,
+        "dead_letter_reason": reason(dead) if dead else "",
+    }
     if form == pb.PACKET:
-        return pb.Delivered(
-            lookup_id=stored.lookup_id,
-            arrived_time=stored.arrival_time,
-            returned_count=returned,
-            packet=stored.packet.data,
-            authenticated=bool(stored.local.authentication_level),
-            dead_letter_class=dead,
-            dead_letter_reason=reason(dead) if dead else "",
-        )
+        return pb.Delivered(packet=stored.packet.data, **always)
     message = deserialize(stored.packet)
     return pb.Delivered(
-        lookup_id=stored.lookup_id,
-        arrived_time=stored.arrival_time,
-        returned_count=returned,
         message=_properties(message, stored),
         message_id=message.identifier.encode(),
         sent_time=message.sent_time,
         sender=_sender(message),
-        authenticated=bool(stored.local.authentication_level),
         destination=_whole(message.destination_queue_format_name),
         transactional=bool(stored.packet.user.flags & USER_TH),
         first_in_transaction=message.first_in_transaction,
         last_in_transaction=message.last_in_transaction,
-        dead_letter_class=dead,
-        dead_letter_reason=reason(dead) if dead else "",
+        **always,
     )
 
 

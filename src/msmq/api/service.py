@@ -43,7 +43,7 @@ class Service:
 
     def __init__(self, host: Host, callers: Callers) -> None:
         self._callers = callers
-        self.desk = desk = Desk(host)
+        desk = Desk(host)
         self._calls = (
             SendCalls(desk),
             RowCalls(desk, host.recovered),

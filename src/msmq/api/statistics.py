@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import Final
 
 from msmq.api.administration import outgoing_info
@@ -43,9 +44,10 @@ class Counting(Subscriber):
     def arrived(self, queue: Queue) -> int:
         """How many messages arrived since counting began, not counting those that were moved elsewhere by hand."""
         number = queue.number
-        seen = len(queue.positions) + self.removed[number] - self._before.get(number, 0)
-        self._arrived[number] = max(self._arrived[number], seen)
-        return self._arrived[number]
+        seen = len(queue.positions) + self.removed.get(number, 0) - self._before.get(number, 0)
+        arrived = max(self._arrived.get(number, 0), seen)
+        self._arrived[number] = arrived
+        return arrived
 
 
 class StatisticsCalls:
@@ -67,17 +69,24 @@ class StatisticsCalls:
     ) -> AsyncIterator[pb.Statistics]:
         self._desk.manager.guard.check_manager(caller, QueueManagerOperation.GET_PROPERTIES)
         interval_s = max(request.interval_ms or _USUAL_MS, _SHORTEST_MS) / 1000
+        first: dict[int, int] = {}
         reports = 0
         while True:
-            yield self._report()
+            yield self._report(first, request.queues)
             reports += 1
             if reports == request.count:
                 return
             await asyncio.sleep(interval_s)
 
-    def _report(self) -> pb.Statistics:
+    def _report(self, first: dict[int, int], most: int) -> pb.Statistics:
+        """Return the figures of now. ``first`` has the messages of each queue when the caller first looked at it."""
         core, counting = self._core, self._counting
         local = [queue for queue in core.by_path.values() if not isinstance(queue, OutgoingQueue)]
+        depths = {queue.number: len(queue.positions) for queue in local}
+        grown = {number: depth - first.setdefault(number, depth) for number, depth in depths.items()}
+        numbers: Iterable[int] = depths
+        if most:
+            numbers = {*nlargest(most, depths, depths.__getitem__), *nlargest(most, grown, grown.__getitem__)}
         return pb.Statistics(
             time_ms=self._now_ms(),
             started_ms=self._started_ms,
@@ -85,7 +94,7 @@ class StatisticsCalls:
             bytes=core.total_bytes,
             express_bytes=core.express_bytes,
             arrived_total=sum(map(counting.arrived, local)),
-            removed_total=sum(counting.removed[queue.number] for queue in local),
+            removed_total=sum(counting.removed.get(number, 0) for number in depths),
             sessions=[
                 pb.SessionInfo(peer=session.peer, incoming=session.incoming)
                 for session in self._desk.host.sessions()
@@ -100,8 +109,11 @@ class StatisticsCalls:
                     arrived_total=counting.arrived(queue),
                     removed_total=counting.removed[queue.number],
                     waiting_readers=len(queue.waiting),
+                    grown=grown[queue.number],
                 )
-                for queue in sorted(local, key=lambda queue: queue.pathname.lower())
+                for queue in sorted(
+                    map(core.queues.__getitem__, numbers), key=lambda queue: queue.pathname.lower()
+                )
             ],
             outgoing=[outgoing_info(queue) for _, queue in sorted(core.outgoing.items())],
             transactions=len(self._desk.manager.transactions.collection),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msmq.api.callers import Callers, token_digest
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import DecodeError, EncodeError, InvalidParameterError
+from msmq.errors import DecodeError, EncodeError, InsufficientResourcesError, InvalidParameterError
 from msmq.security.access import QueueManagerOperation, Token
 from msmq.security.sid import Sid
 
@@ -39,9 +39,13 @@ class TokenCalls:
         manager.guard.check_manager(caller, QueueManagerOperation.CHANGE_PERMISSIONS)
         if not 0 < len(name) <= _LONGEST_NAME:
             raise InvalidParameterError(f"The name of a token has 1 to {_LONGEST_NAME} characters.")
-        if name in self._tokens or len(self._tokens) >= _MOST_TOKENS:
+        if name in self._tokens:
             raise InvalidParameterError(
                 f"There is a token {name} already; remove it first, or take another name."
+            )
+        if len(self._tokens) >= _MOST_TOKENS:
+            raise InsufficientResourcesError(
+                f"There are {_MOST_TOKENS:,} tokens, the most a queue manager keeps; remove one first."
             )
         environment = manager.core.environment
         secret = environment.random_bytes(_SECRET_BYTES).hex()

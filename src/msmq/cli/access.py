@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -27,13 +28,35 @@ RIGHTS_HELP: Final = (
     "2.2.23 and 2.2.24 in any case, with hyphens or underscores, joined by commas: for a queue also receive, peek, "
     "send and full."
 )
-Allow = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")]
-Deny = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Deny this; may be repeated.")]
-Remove = Annotated[
-    list[str] | None, typer.Option(metavar="WHO", help="Remove what is said about WHO; may be repeated.")
-]
-Owner = Annotated[str, typer.Option(metavar="WHO", help="Make WHO the owner.", show_default=False)]
-Sddl = Annotated[str, typer.Option(help="Everything at once, in SDDL.", show_default=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A change of an access list."""
+
+    allow: list[str]
+    deny: list[str]
+    remove: list[str]
+    owner: str
+    sddl: str
+
+
+def wanted(
+    ctx: typer.Context,
+    allow: Annotated[
+        list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")
+    ] = None,
+    deny: Annotated[
+        list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Deny this; may be repeated.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="WHO", help="Remove what is said about WHO; may be repeated.")
+    ] = None,
+    owner: Annotated[str, typer.Option(metavar="WHO", help="Make WHO the owner.", show_default=False)] = "",
+    sddl: Annotated[str, typer.Option(help="Everything at once, in SDDL.", show_default=False)] = "",
+) -> Wanted:
+    """The change that the options describe."""
+    return Wanted(allow or [], deny or [], remove or [], owner, sddl)
 
 
 class AccessError(ValueError):
@@ -150,53 +173,35 @@ def print_security(security: Security, *, manager: bool, as_json: bool) -> None:
     )
 
 
-def change(
-    ctx: typer.Context,
-    queue: str | None,
-    allow: list[str] | None,
-    deny: list[str] | None,
-    remove: list[str] | None,
-    owner: str,
-    sddl: str,
-    as_json: bool,
-) -> None:
+def change(ctx: typer.Context, queue: str | None, wanted: Wanted, as_json: bool) -> None:
     """Change an access list. A new entry replaces the one that allows, or denies, the same trustee."""
 
     async def action(mq: msmq.Connection) -> Security:
-        if sddl:
-            return await mq.set_security(queue, sddl=sddl)
-        tokens = await with_tokens(mq, owner, *(allow or ()), *(deny or ()), *(remove or ()))
-        given = sid_of(owner, tokens) if owner else ""
-        if not (allow or deny or remove):
-            if not given:
+        if wanted.sddl:
+            return await mq.set_security(queue, sddl=wanted.sddl)
+        named = [*wanted.allow, *wanted.deny, *wanted.remove]
+        tokens = await with_tokens(mq, wanted.owner, *named)
+        owner = sid_of(wanted.owner, tokens) if wanted.owner else ""
+        if not named:
+            if not owner:
                 raise AccessError("Say what to change: --allow, --deny, --remove, --owner or --sddl.")
-            return await mq.set_security(queue, owner=given)
-        entries = (await mq.security(queue)).entries
-        return await mq.set_security(
-            queue,
-            owner=given,
-            entries=_changed(entries, tokens, allow, deny, remove, manager=queue is None),
-        )
+            return await mq.set_security(queue, owner=owner)
+        entries = _changed((await mq.security(queue)).entries, tokens, wanted, manager=queue is None)
+        return await mq.set_security(queue, owner=owner, entries=entries)
 
     print_security(perform(ctx, action), manager=queue is None, as_json=as_json)
 
 
 def _changed(
-    entries: tuple[AccessEntry, ...],
-    tokens: Mapping[str, str],
-    allow: list[str] | None,
-    deny: list[str] | None,
-    remove: list[str] | None,
-    *,
-    manager: bool,
+    entries: tuple[AccessEntry, ...], tokens: Mapping[str, str], wanted: Wanted, *, manager: bool
 ) -> list[AccessEntry]:
     from msmq.client import AccessEntry
 
-    gone = {sid_of(who, tokens) for who in remove or ()}
+    gone = {sid_of(who, tokens) for who in wanted.remove}
     kept = [entry for entry in entries if entry.sid not in gone]
     for text, allowing in [
-        *((entry, True) for entry in allow or ()),
-        *((entry, False) for entry in deny or ()),
+        *((text, True) for text in wanted.allow),
+        *((text, False) for text in wanted.deny),
     ]:
         who, separator, rights = text.partition("=")
         if not separator:

@@ -5,12 +5,13 @@ Help needs only the first half of this module; the client is imported when a com
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
@@ -100,6 +101,38 @@ def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
 def _dotted(path: str, computer: str) -> str:
     host, _, rest = path.partition("\\")
     return f".\\{rest}" if host.lower() == computer.lower() else path
+
+
+def with_options(**groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options that it shares with others.
+
+    The argument of each name is what the function returns, and the parameters of the function are options of the
+    command. The first parameter of both is the context.
+    """
+
+    def with_them(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: dict[str, inspect.Parameter] = {}
+        names: dict[str, list[str]] = {}
+        for each in inspect.signature(command, eval_str=True).parameters.values():
+            taken = {each.name: each}
+            if each.name in groups:
+                taken = dict(inspect.signature(groups[each.name], eval_str=True).parameters)
+                names[each.name] = list(taken)[1:]
+            parameters |= {name: taken[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in taken}
+
+        def run(ctx: typer.Context, **given: Any) -> None:
+            made = {
+                group: groups[group](ctx, **{name: given.pop(name) for name in members})
+                for group, members in names.items()
+            }
+            command(ctx, **given, **made)
+
+        run.__name__ = command.__name__
+        run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+        return run
+
+    return with_them
 
 
 QueueName = Annotated[

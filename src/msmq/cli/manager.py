@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from msmq.cli import access
-from msmq.cli.calls import Json, fail, perform, with_examples
+from msmq.cli.calls import Json, fail, perform, with_examples, with_options
 from msmq.cli.queue import kilobytes
 
 if TYPE_CHECKING:
@@ -126,13 +126,6 @@ def acl_show(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 @acl.command("set", help=ACL_SET_HELP, short_help="Change who may do what with the queue manager.")
-def acl_set(
-    ctx: typer.Context,
-    allow: access.Allow = None,
-    deny: access.Deny = None,
-    remove: access.Remove = None,
-    owner: access.Owner = "",
-    sddl: access.Sddl = "",
-    as_json: Json = False,
-) -> None:
-    access.change(ctx, None, allow, deny, remove, owner, sddl, as_json)
+@with_options(wanted=access.wanted)
+def acl_set(ctx: typer.Context, wanted: Any = None, as_json: Json = False) -> None:
+    access.change(ctx, None, wanted, as_json)

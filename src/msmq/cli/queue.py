@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from msmq.cli import access
-from msmq.cli.calls import Json, QueueName, Yes, confirm, fail, perform, with_examples
+from msmq.cli.calls import Json, QueueName, Yes, confirm, fail, perform, with_examples, with_options
 
 if TYPE_CHECKING:
     import msmq
@@ -52,75 +52,67 @@ class Privacy(StrEnum):
 _KILOBYTES: Final = {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 _LEVELS: Final = {Privacy.NONE: 0, Privacy.OPTIONAL: 1, Privacy.BODY: 2}
 
-_Label = Annotated[str | None, typer.Option(help="A text for people.", show_default=False)]
-_Journal = Annotated[
-    bool | None,
-    typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False),
-]
-_Quota = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Most it may hold: 8GB, KB, or 'unlimited'.", show_default=False),
-]
-_JournalQuota = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="Most its journal may hold.", show_default=False),
-]
-_Authenticated = Annotated[
-    bool | None,
-    typer.Option("--authenticated/--no-authenticated", help="Take signed messages only.", show_default=False),
-]
-_Privacy = Annotated[Privacy | None, typer.Option(help="Whether bodies come encrypted.", show_default=False)]
-_Priority = Annotated[
-    int | None,
-    typer.Option(min=-32768, max=32767, help="Base priority of a public queue.", show_default=False),
-]
-_Multicast = Annotated[
-    str | None, typer.Option(metavar="ADDR:PORT", help="Multicast address to listen on.", show_default=False)
-]
-_Type = Annotated[
-    str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)
-]
-_RetryDelay = Annotated[
-    int | None,
-    typer.Option(
-        metavar="MS",
-        min=0,
-        help="How long a rejected message is out of sight, in milliseconds.",
-        show_default=False,
-    ),
-]
-_MaxDeliveries = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=0,
-        help="After so many rejections a message is poison; 0 for never.",
-        show_default=False,
-    ),
-]
-_Poison = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Subqueue for poison; '' for the dead-letter queue.", show_default=False
-    ),
-]
-
 
 def _settings(
     ctx: typer.Context,
-    label: str | None,
-    journal: bool | None,
-    quota: str | None,
-    journal_quota: str | None,
-    authenticated: bool | None,
-    privacy: Privacy | None,
-    priority: int | None,
-    multicast: str | None,
-    type_: str | None,
-    retry_delay: int | None,
-    max_deliveries: int | None,
-    poison_subqueue: str | None,
+    label: Annotated[str | None, typer.Option(help="A text for people.", show_default=False)] = None,
+    journal: Annotated[
+        bool | None,
+        typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False),
+    ] = None,
+    quota: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Most it may hold: 8GB, KB, or 'unlimited'.", show_default=False),
+    ] = None,
+    journal_quota: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most its journal may hold.", show_default=False)
+    ] = None,
+    authenticated: Annotated[
+        bool | None,
+        typer.Option(
+            "--authenticated/--no-authenticated", help="Take signed messages only.", show_default=False
+        ),
+    ] = None,
+    privacy: Annotated[
+        Privacy | None, typer.Option(help="Whether bodies come encrypted.", show_default=False)
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(min=-32768, max=32767, help="Base priority of a public queue.", show_default=False),
+    ] = None,
+    multicast: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR:PORT", help="Multicast address to listen on.", show_default=False),
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)
+    ] = None,
+    retry_delay: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MS",
+            min=0,
+            help="How long a rejected message is out of sight, in milliseconds.",
+            show_default=False,
+        ),
+    ] = None,
+    max_deliveries: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="After so many rejections a message is poison; 0 for never.",
+            show_default=False,
+        ),
+    ] = None,
+    poison_subqueue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Subqueue for poison; '' for the dead-letter queue.", show_default=False
+        ),
+    ] = None,
 ) -> dict[str, Any]:
+    """The settings of a queue that the options name."""
     given: dict[str, Any] = {
         "label": label,
         "journaling": journal,
@@ -154,6 +146,7 @@ def kilobytes(ctx: typer.Context, text: str) -> int:
 
 
 @app.command(help=CREATE_HELP, short_help="Create a queue.")
+@with_options(settings=_settings)
 def create(
     ctx: typer.Context,
     path: Annotated[
@@ -168,36 +161,9 @@ def create(
     if_missing: Annotated[
         bool, typer.Option("--if-missing", help="A queue that is there already will do as it is.")
     ] = False,
-    label: _Label = None,
-    journal: _Journal = None,
-    quota: _Quota = None,
-    journal_quota: _JournalQuota = None,
-    authenticated: _Authenticated = None,
-    privacy: _Privacy = None,
-    priority: _Priority = None,
-    multicast: _Multicast = None,
-    type_: _Type = None,
-    retry_delay: _RetryDelay = None,
-    max_deliveries: _MaxDeliveries = None,
-    poison_subqueue: _Poison = None,
+    settings: Any = None,
     as_json: Json = False,
 ) -> None:
-    settings = _settings(
-        ctx,
-        label,
-        journal,
-        quota,
-        journal_quota,
-        authenticated,
-        privacy,
-        priority,
-        multicast,
-        type_,
-        retry_delay,
-        max_deliveries,
-        poison_subqueue,
-    )
-
     async def action(mq: msmq.Connection) -> QueueInfo:
         return await mq.queue_info(
             await mq.create_queue(path, transactional=transactional, if_missing=if_missing, **settings)
@@ -329,38 +295,13 @@ def _print_info(info: QueueInfo, as_json: bool) -> None:
 
 
 @app.command("set", help=SET_HELP, short_help="Change properties of a queue.")
+@with_options(settings=_settings)
 def set_(
     ctx: typer.Context,
     queue: QueueName,
-    label: _Label = None,
-    journal: _Journal = None,
-    quota: _Quota = None,
-    journal_quota: _JournalQuota = None,
-    authenticated: _Authenticated = None,
-    privacy: _Privacy = None,
-    priority: _Priority = None,
-    multicast: _Multicast = None,
-    type_: _Type = None,
-    retry_delay: _RetryDelay = None,
-    max_deliveries: _MaxDeliveries = None,
-    poison_subqueue: _Poison = None,
+    settings: Any = None,
     as_json: Json = False,
 ) -> None:
-    settings = _settings(
-        ctx,
-        label,
-        journal,
-        quota,
-        journal_quota,
-        authenticated,
-        privacy,
-        priority,
-        multicast,
-        type_,
-        retry_delay,
-        max_deliveries,
-        poison_subqueue,
-    )
     if not settings:
         fail(ctx, "nothing to change; see msmq queue set --help", 2)
     _print_info(perform(ctx, lambda mq: mq.set_queue(queue, **settings)), as_json)
@@ -407,14 +348,6 @@ def acl_show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> Non
 
 
 @acl.command("set", help=ACL_SET_HELP, short_help="Change who may do what with a queue.")
-def acl_set(
-    ctx: typer.Context,
-    queue: QueueName,
-    allow: access.Allow = None,
-    deny: access.Deny = None,
-    remove: access.Remove = None,
-    owner: access.Owner = "",
-    sddl: access.Sddl = "",
-    as_json: Json = False,
-) -> None:
-    access.change(ctx, queue, allow, deny, remove, owner, sddl, as_json)
+@with_options(wanted=access.wanted)
+def acl_set(ctx: typer.Context, queue: QueueName, wanted: Any = None, as_json: Json = False) -> None:
+    access.change(ctx, queue, wanted, as_json)

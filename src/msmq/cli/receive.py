@@ -145,7 +145,7 @@ def _body_text(message: ReceivedMessage, body_as: BodyAs) -> str:
     import json
 
     from msmq.cli.output import clean
-    from msmq.client.records import text_of
+    from msmq.client.records import hexadecimal, text_of
 
     if body_as is BodyAs.AUTO:
         text = text_of(message)
@@ -173,16 +173,6 @@ def _value(message: ReceivedMessage, body_as: BodyAs) -> Any:
         return to_json(message.value if body_as is BodyAs.VALUE else message.value_as(body_as.value))
     except DecodeError:
         return None
-
-
-def hexadecimal(body: bytes) -> str:
-    """Bytes as a hexadecimal table of sixteen per row."""
-    rows = []
-    for offset in range(0, len(body), 16):
-        row = body[offset : offset + 16]
-        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        rows.append(f"{offset:08x}  {row.hex(' '):<47}  {letters}")
-    return "\n".join(rows)
 
 
 def _print_row(message: ReceivedMessage) -> None:

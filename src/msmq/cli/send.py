@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from msmq.cli.calls import MISUSED, STATUSES, Json, QueueName, fail, guarded, perform
+from msmq.cli.calls import MISUSED, STATUSES, Json, QueueName, fail, guarded, perform, with_options
 from msmq.wire.bodies import Formatter
 
 if TYPE_CHECKING:
@@ -68,53 +68,80 @@ _Body = Annotated[str | None, typer.Option(help="The body, as text.", show_defau
 _File = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The body, as it is in a file.", show_default=False)
 ]
-_Label = Annotated[str, typer.Option(help="A text for people.", show_default=False)]
-_Express = Annotated[bool, typer.Option("--express", help="In memory: quick, and lost with the process.")]
-_Recoverable = Annotated[bool, typer.Option("--recoverable", help="On disk.")]
-_Transactional = Annotated[bool, typer.Option("--transactional", help="On disk, exactly once and in order.")]
-_Priority = Annotated[
-    int | None, typer.Option(min=0, max=7, help="0 to 7; the highest is received first.", show_default="3")
-]
-_Correlation = Annotated[
-    str, typer.Option(metavar="ID", help="Message identifier that this one answers.", show_default=False)
-]
-_Response = Annotated[str, typer.Option(metavar="QUEUE", help="Where answers go.", show_default=False)]
-_Admin = Annotated[str, typer.Option(metavar="QUEUE", help="Where acknowledgments go.", show_default=False)]
-_Acknowledge = Annotated[AcknowledgeType, typer.Option(help="Which acknowledgments are wanted.")]
-_ReachQueue = Annotated[
-    float | None, typer.Option(metavar="SECONDS", help="It must reach its queue in time.", show_default=False)
-]
-_BeReceived = Annotated[
-    float | None, typer.Option(metavar="SECONDS", help="It must be received in time.", show_default=False)
-]
-_Journal = Annotated[bool, typer.Option("--journal", help="Keep a copy in the journal of this computer.")]
-_DeadLetter = Annotated[
-    bool, typer.Option("--dead-letter/--no-dead-letter", help="Keep it if it cannot be delivered.")
-]
-_Tag = Annotated[int, typer.Option(min=0, max=0xFFFFFFFF, help="A number for the application.")]
-_BodyType = Annotated[
-    int | None,
-    typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False),
-]
 _BodyAs = Annotated[
     Formatter,
     typer.Option(help="The formatter that writes the body; those of System.Messaging write text as text."),
 ]
 
 
-def _delivery(ctx: typer.Context, express: bool, recoverable: bool, transactional: bool) -> str:
-    named = [
-        name
-        for name, wanted in (
-            ("express", express),
-            ("recoverable", recoverable),
-            ("transactional", transactional),
-        )
-        if wanted
-    ]
+def _properties(
+    ctx: typer.Context,
+    label: Annotated[str, typer.Option(help="A text for people.", show_default=False)] = "",
+    express: Annotated[
+        bool, typer.Option("--express", help="In memory: quick, and lost with the process.")
+    ] = False,
+    recoverable: Annotated[bool, typer.Option("--recoverable", help="On disk.")] = False,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="On disk, exactly once and in order.")
+    ] = False,
+    priority: Annotated[
+        int | None,
+        typer.Option(min=0, max=7, help="0 to 7; the highest is received first.", show_default="3"),
+    ] = None,
+    correlation_id: Annotated[
+        str, typer.Option(metavar="ID", help="Message identifier that this one answers.", show_default=False)
+    ] = "",
+    response_queue: Annotated[
+        str, typer.Option(metavar="QUEUE", help="Where answers go.", show_default=False)
+    ] = "",
+    admin_queue: Annotated[
+        str, typer.Option(metavar="QUEUE", help="Where acknowledgments go.", show_default=False)
+    ] = "",
+    acknowledge: Annotated[
+        AcknowledgeType, typer.Option(help="Which acknowledgments are wanted.")
+    ] = AcknowledgeType.NONE,
+    time_to_reach_queue: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="It must reach its queue in time.", show_default=False),
+    ] = None,
+    time_to_be_received: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="It must be received in time.", show_default=False)
+    ] = None,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Keep a copy in the journal of this computer.")
+    ] = False,
+    dead_letter: Annotated[
+        bool, typer.Option("--dead-letter/--no-dead-letter", help="Keep it if it cannot be delivered.")
+    ] = True,
+    application_tag: Annotated[
+        int, typer.Option(min=0, max=0xFFFFFFFF, help="A number for the application.")
+    ] = 0,
+    body_type: Annotated[
+        int | None,
+        typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False),
+    ] = None,
+) -> dict[str, Any]:
+    """The properties of a message that the options name, as they stand in a file of messages."""
+    kinds = {"express": express, "recoverable": recoverable, "transactional": transactional}
+    named = [name for name, wanted in kinds.items() if wanted]
     if len(named) > 1:
         fail(ctx, f"--{named[0]} and --{named[1]} exclude each other", MISUSED)
-    return named[0] if named else "default"
+    properties = {
+        "label": label,
+        "priority": priority,
+        "delivery": named[0] if named else "default",
+        "body_type": body_type,
+        "correlation_id": correlation_id,
+        "response_queue": response_queue,
+        "admin_queue": admin_queue,
+        "acknowledgements": ACKNOWLEDGE[acknowledge],
+        "time_to_reach_queue": time_to_reach_queue,
+        "time_to_be_received": time_to_be_received,
+        "journal": journal,
+        "dead_letter": dead_letter,
+        "application_tag": application_tag,
+    }
+    return {name: value for name, value in properties.items() if value not in (None, "")}
 
 
 def _bodies(
@@ -139,24 +166,7 @@ def _bodies(
         yield sys.stdin.buffer.read() if file is None else file.read_bytes()
 
 
-def _properties(
-    ctx: typer.Context,
-    delivery: str,
-    correlation: str,
-    acknowledge: AcknowledgeType,
-    **given: Any,
-) -> dict[str, Any]:
-    from msmq.client import Acknowledge, Delivery
-    from msmq.client.message import id_bytes
-
-    return {
-        **{name: value for name, value in given.items() if value is not None},
-        "delivery": Delivery[delivery.upper()],
-        "correlation_id": guarded(ctx, lambda: id_bytes(correlation)) if correlation else b"",
-        "acknowledgements": Acknowledge(ACKNOWLEDGE[acknowledge]),
-    }
-
-
+@with_options(properties=_properties)
 def send(
     ctx: typer.Context,
     queue: QueueName,
@@ -169,38 +179,17 @@ def send(
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Each line is a message.")] = False,
     count: Annotated[int, typer.Option(metavar="N", min=1, help="Send it so many times.")] = 1,
-    label: _Label = "",
-    express: _Express = False,
-    recoverable: _Recoverable = False,
-    transactional: _Transactional = False,
-    priority: _Priority = None,
-    correlation_id: _Correlation = "",
-    response_queue: _Response = "",
-    admin_queue: _Admin = "",
-    acknowledge: _Acknowledge = AcknowledgeType.NONE,
-    time_to_reach_queue: _ReachQueue = None,
-    time_to_be_received: _BeReceived = None,
-    journal: _Journal = False,
-    dead_letter: _DeadLetter = True,
-    application_tag: _Tag = 0,
-    body_type: _BodyType = None,
+    properties: Any = None,
     body_as: _BodyAs = Formatter.NATIVE,
     as_json: Json = False,
 ) -> None:
-    delivery = _delivery(ctx, express, recoverable, transactional)
     if message is not None:
         if source is not None or body is not None or file is not None:
             fail(ctx, "--message is a whole message; it takes no other body", MISUSED)
         whole = guarded(ctx, lambda: _read(message))
         made = iter([whole])
     else:
-        properties = _properties(
-            ctx, delivery, correlation_id, acknowledge, label=label, priority=priority, body_type=body_type,
-            response_queue=response_queue, admin_queue=admin_queue, journal=journal, dead_letter=dead_letter,
-            time_to_reach_queue=time_to_reach_queue, time_to_be_received=time_to_be_received,
-            application_tag=application_tag, formatter=body_as,
-        )  # fmt: skip
-        made = _messages(_bodies(ctx, source, body, file, lines), properties)
+        made = guarded(ctx, lambda: _messages(_bodies(ctx, source, body, file, lines), properties, body_as))
     sent = perform(ctx, lambda mq: _send(mq, queue, made, count, as_json))
     if not as_json:
         from msmq.cli.output import several
@@ -216,11 +205,21 @@ def _read(file: Path) -> Message:
     return to_message(json.loads(sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")))
 
 
-def _messages(bodies: Iterator[str | bytes], properties: dict[str, Any]) -> Iterator[Message]:
-    from msmq.client import Message
+def _messages(
+    bodies: Iterator[str | bytes], properties: dict[str, Any], formatter: Formatter
+) -> Iterator[Message]:
+    from msmq.client import Acknowledge, Delivery, Message
+    from msmq.client.message import id_bytes
 
-    for body in bodies:
-        yield Message(body, **properties)
+    given = {
+        **properties,
+        "delivery": Delivery[properties["delivery"].upper()],
+        "acknowledgements": Acknowledge(properties["acknowledgements"]),
+        "formatter": formatter,
+    }
+    if "correlation_id" in given:
+        given["correlation_id"] = id_bytes(given["correlation_id"])
+    return (Message(body, **given) for body in bodies)
 
 
 _CHUNK: Final = 1024
@@ -256,26 +255,13 @@ def _print_receipts(queue: str, receipts: list[Receipt]) -> None:
         )
 
 
+@with_options(properties=_properties)
 def new(
     ctx: typer.Context,
     source: _Source = None,
     body: _Body = None,
     file: _File = None,
-    label: _Label = "",
-    express: _Express = False,
-    recoverable: _Recoverable = False,
-    transactional: _Transactional = False,
-    priority: _Priority = None,
-    correlation_id: _Correlation = "",
-    response_queue: _Response = "",
-    admin_queue: _Admin = "",
-    acknowledge: _Acknowledge = AcknowledgeType.NONE,
-    time_to_reach_queue: _ReachQueue = None,
-    time_to_be_received: _BeReceived = None,
-    journal: _Journal = False,
-    dead_letter: _DeadLetter = True,
-    application_tag: _Tag = 0,
-    body_type: _BodyType = None,
+    properties: Any = None,
 ) -> None:
     import base64
 
@@ -283,23 +269,9 @@ def new(
     from msmq.client.records import to_message
 
     content = guarded(ctx, lambda: next(_bodies(ctx, source, body, file, False)))
-    record: dict[str, Any] = {
-        "label": label,
-        "priority": priority,
-        "delivery": _delivery(ctx, express, recoverable, transactional),
-        "body": content if isinstance(content, str) else base64.b64encode(content).decode(),
-        "body_encoding": None if isinstance(content, str) else "base64",
-        "body_type": body_type,
-        "correlation_id": correlation_id,
-        "response_queue": response_queue,
-        "admin_queue": admin_queue,
-        "acknowledgements": ACKNOWLEDGE[acknowledge],
-        "time_to_reach_queue": time_to_reach_queue,
-        "time_to_be_received": time_to_be_received,
-        "journal": journal,
-        "dead_letter": dead_letter,
-        "application_tag": application_tag,
-    }
-    record = {name: value for name, value in record.items() if value not in (None, "") or name == "body"}
+    if isinstance(content, str):
+        record = {**properties, "body": content}
+    else:
+        record = {**properties, "body": base64.b64encode(content).decode(), "body_encoding": "base64"}
     guarded(ctx, lambda: to_message(record))
     print_json(record)

@@ -20,6 +20,8 @@ from msmq.client.info import (
     Security,
     Statistics,
     TokenInfo,
+    figures,
+    report,
 )
 from msmq.client.properties import QueueSettings, check_names
 from msmq.client.queue import Queue
@@ -76,11 +78,12 @@ class Administration:
         """List the queues of the server's computer; on request also its system queues, journals and subqueues."""
         request = pb.ListQueuesRequest(system=system, journals=journals, subqueues=subqueues)
         reply: pb.ListQueuesReply = await self.call("ListQueues", request, safe=True)
-        return [QueueInfo.of(info) for info in reply.queues]
+        return [report(QueueInfo, info, info.settings) for info in reply.queues]
 
     async def queue_info(self, queue: Queue | str) -> QueueInfo:
         """Return what the server tells about one queue."""
-        return QueueInfo.of(await self.call("GetQueue", _named(queue), safe=True))
+        info = await self.call("GetQueue", _named(queue), safe=True)
+        return report(QueueInfo, info, info.settings)
 
     async def queue_exists(self, queue: Queue | str) -> bool:
         """Tell whether there is such a queue on the server's computer."""
@@ -93,19 +96,20 @@ class Administration:
     async def set_queue(self, queue: Queue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         """Change properties of a queue; see :meth:`create_queue`."""
         request = pb.SetQueueRequest(queue=_name(queue), settings=_settings(settings))
-        return QueueInfo.of(await self.call("SetQueue", request, safe=True))
+        info = await self.call("SetQueue", request, safe=True)
+        return report(QueueInfo, info, info.settings)
 
     async def locate(self, queue: Queue | str) -> QueuePlace:
         """Tell where a queue is: on the server's computer, or on which other one and under which format name. The
         directory is asked about public queues of other computers."""
-        return QueuePlace.of(await self.call("LocateQueue", _named(queue), safe=True))
+        return report(QueuePlace, await self.call("LocateQueue", _named(queue), safe=True))
 
     async def check_directory(self) -> list[Difference]:
         """List the public queues on which the server's computer and its directory disagree."""
         reply: pb.CheckDirectoryReply = await self.call(
             "CheckDirectory", pb.CheckDirectoryRequest(), safe=True
         )
-        return [Difference.of(each) for each in reply.differences]
+        return [report(Difference, each) for each in reply.differences]
 
     async def repair_queue(self, queue: Queue | str, choice: str, *, discard_messages: bool = False) -> None:
         """Resolve a difference between the computer and its directory; ``choice`` is one of its ``choices``."""
@@ -119,11 +123,11 @@ class Administration:
         or of the queue manager."""
         request = pb.GetPropertiesRequest(queue=_name(queue), outgoing=outgoing)
         reply: pb.Properties = await self.call("GetProperties", request, safe=True)
-        return [PropertyValue.of(given) for given in reply.properties]
+        return [report(PropertyValue, given) for given in reply.properties]
 
     async def security(self, queue: Queue | str | None = None) -> Security:
         """Tell who may do what with a queue, or with the queue manager."""
-        return Security.of(await self.call("GetSecurity", _named(queue), safe=True))
+        return report(Security, await self.call("GetSecurity", _named(queue), safe=True))
 
     async def set_security(
         self,
@@ -137,22 +141,22 @@ class Administration:
         request = pb.SetSecurityRequest(queue=_name(queue), owner=owner, sddl=sddl)
         if entries is not None:
             request.entries.CopyFrom(pb.AccessList(entries=[entry.to_proto() for entry in entries]))
-        return Security.of(await self.call("SetSecurity", request, safe=True))
+        return report(Security, await self.call("SetSecurity", request, safe=True))
 
     # --- outgoing queues ----------------------------------------------------------------------------------------
 
     async def outgoing_queues(self) -> list[OutgoingInfo]:
         """List the outgoing queues, whose messages are on their way to other hosts."""
         reply: pb.ListOutgoingReply = await self.call("ListOutgoing", pb.ListOutgoingRequest(), safe=True)
-        return [OutgoingInfo.of(info) for info in reply.queues]
+        return [report(OutgoingInfo, info) for info in reply.queues]
 
     async def pause_outgoing(self, queue: Queue | str) -> OutgoingInfo:
         """Stop sending to a destination until it is resumed."""
-        return OutgoingInfo.of(await self.call("PauseOutgoing", _named(queue), safe=True))
+        return report(OutgoingInfo, await self.call("PauseOutgoing", _named(queue), safe=True))
 
     async def resume_outgoing(self, queue: Queue | str) -> OutgoingInfo:
         """Start sending to a paused destination again."""
-        return OutgoingInfo.of(await self.call("ResumeOutgoing", _named(queue), safe=True))
+        return report(OutgoingInfo, await self.call("ResumeOutgoing", _named(queue), safe=True))
 
     async def purge_outgoing(self, queue: Queue | str) -> int:
         """Remove all messages that wait for a destination. Returns how many there were."""
@@ -163,18 +167,20 @@ class Administration:
 
     async def manager(self) -> ManagerInfo:
         """Describe the queue manager, and the caller as it knows them."""
-        return ManagerInfo.of(await self.call("GetManager", pb.GetManagerRequest(), safe=True))
+        return report(ManagerInfo, await self.call("GetManager", pb.GetManagerRequest(), safe=True))
 
     async def set_manager(
         self, *, quota_kb: int | None = None, journal_quota_kb: int | None = None
     ) -> ManagerInfo:
         """Change the quotas of the computer."""
         request = pb.SetManagerRequest(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb)
-        return ManagerInfo.of(await self.call("SetManager", request, safe=True))
+        return report(ManagerInfo, await self.call("SetManager", request, safe=True))
 
     async def set_online(self, online: bool) -> ManagerInfo:
         """Connect the queue manager to the network, or take it offline."""
-        return ManagerInfo.of(await self.call("SetOnline", pb.SetOnlineRequest(online=online), safe=True))
+        return report(
+            ManagerInfo, await self.call("SetOnline", pb.SetOnlineRequest(online=online), safe=True)
+        )
 
     # --- certificates -------------------------------------------------------------------------------------------
 
@@ -182,12 +188,12 @@ class Administration:
         """List the caller's certificates; administrators may list those of another user."""
         request = pb.ListCertificatesRequest(sid=sid)
         reply: pb.ListCertificatesReply = await self.call("ListCertificates", request, safe=True)
-        return [Certificate.of(given) for given in reply.certificates]
+        return [report(Certificate, given) for given in reply.certificates]
 
     async def register_certificate(self, certificate: bytes) -> Certificate:
         """Register an X.509 certificate (DER) for the caller."""
         request = pb.RegisterCertificateRequest(certificate=certificate)
-        return Certificate.of(await self.call("RegisterCertificate", request, safe=True))
+        return report(Certificate, await self.call("RegisterCertificate", request, safe=True))
 
     async def remove_certificate(self, digest: bytes) -> None:
         """Remove a registered certificate."""
@@ -197,7 +203,7 @@ class Administration:
         """Make a new internal certificate for the caller. Returns it with its private key (PKCS #8 in DER)."""
         request = pb.RenewInternalCertificateRequest()
         reply: pb.InternalCertificate = await self.call("RenewInternalCertificate", request)
-        return Certificate.of(reply.certificate), reply.private_key
+        return report(Certificate, reply.certificate), reply.private_key
 
     # --- tokens -------------------------------------------------------------------------------------------------
 
@@ -205,12 +211,12 @@ class Administration:
         """Make a token that lets its owner connect over TCP as the user ``sid``, or as a new one. Returns it with its
         secret, of which the queue manager keeps no copy."""
         reply: pb.NewToken = await self.call("CreateToken", pb.CreateTokenRequest(name=name, sid=sid))
-        return TokenInfo.of(reply.token), reply.secret
+        return report(TokenInfo, reply.token), reply.secret
 
     async def tokens(self) -> list[TokenInfo]:
         """List the tokens."""
         reply: pb.ListTokensReply = await self.call("ListTokens", pb.ListTokensRequest(), safe=True)
-        return [TokenInfo.of(given) for given in reply.tokens]
+        return [report(TokenInfo, given) for given in reply.tokens]
 
     async def remove_token(self, name: str) -> None:
         """Remove a token; its owner can no longer connect with it."""
@@ -223,7 +229,7 @@ class Administration:
     async def accounts(self) -> list[AccountInfo]:
         """List the local accounts."""
         reply: pb.ListAccountsReply = await self.call("ListAccounts", pb.ListAccountsRequest(), safe=True)
-        return [AccountInfo.of(given) for given in reply.accounts]
+        return [report(AccountInfo, given) for given in reply.accounts]
 
     async def create_account(
         self, name: str, groups: Sequence[str] = (), password: str = "", sid: str = ""
@@ -232,7 +238,7 @@ class Administration:
         account gets an identifier that it had before."""
         request = pb.CreateAccountRequest(name=name, groups=groups, password=password, sid=sid)
         reply: pb.NewAccount = await self.call("CreateAccount", request)
-        return AccountInfo.of(reply.account), reply.password
+        return report(AccountInfo, reply.account), reply.password
 
     async def set_account_password(self, name: str, password: str) -> None:
         """Change the password of a local account."""
@@ -245,19 +251,19 @@ class Administration:
     async def alarms(self) -> list[AlarmRule]:
         """List the alarm rules that the console watches."""
         reply: pb.AlarmRules = await self.call("GetAlarms", pb.GetAlarmsRequest(), safe=True)
-        return [AlarmRule.of(given) for given in reply.rules]
+        return [report(AlarmRule, given, queue=given.queue or "*") for given in reply.rules]
 
     async def set_alarms(self, rules: Sequence[AlarmRule]) -> list[AlarmRule]:
         """Replace the alarm rules."""
         request = pb.AlarmRules(rules=[rule.to_proto() for rule in rules])
         reply: pb.AlarmRules = await self.call("SetAlarms", request)
-        return [AlarmRule.of(given) for given in reply.rules]
+        return [report(AlarmRule, given, queue=given.queue or "*") for given in reply.rules]
 
     async def statistics(self, interval: float = 1.0, count: int = 0) -> AsyncIterator[Statistics]:
         """Yield figures now and then every ``interval`` seconds, ``count`` times or, with 0, for ever."""
         request = pb.WatchStatisticsRequest(interval_ms=int(interval * 1000), count=count)
-        async for report in self.server_stream("WatchStatistics", request):
-            yield Statistics.of(report)
+        async for given in self.server_stream("WatchStatistics", request):
+            yield figures(given)
 
 
 def _settings(given: QueueSettings) -> pb.QueueSettings:

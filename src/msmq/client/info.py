@@ -1,13 +1,20 @@
-"""What a queue manager reports about itself, its queues and their figures."""
+"""What a queue manager reports about itself, its queues and their figures.
+
+The fields of these classes are those of the messages of the channel, by name.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Final
+from functools import cache, partial
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from msmq.api.generated import msmq_pb2 as pb
+
+_T = TypeVar("_T")
 
 UNLIMITED: Final = 0xFFFFFFFF
 """The quota that means "no limit"."""
@@ -24,7 +31,32 @@ class QueueKind(IntEnum):
     SUBQUEUE = 5
 
 
-def _time(seconds: int) -> datetime:
+def report(kind: type[_T], *given: Any, **known: Any) -> _T:
+    """Make an object of this class from a message of the channel, or from several that have its fields together.
+    ``known`` are the values of fields that are called otherwise there."""
+    for name, convert in _converters(kind).items():  # type: ignore[arg-type]  # every class is hashable
+        for each in given:
+            if name not in known and hasattr(each, name):
+                known[name] = convert(getattr(each, name))
+    return kind(**known)
+
+
+@cache
+def _converters(kind: type) -> dict[str, Callable[[Any], Any]]:
+    return {name: _converter(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    """Return the function that makes a value of this type."""
+    if get_origin(hint) is tuple:
+        convert = _converter(get_args(hint)[0])
+        return lambda values: tuple(map(convert, values))
+    if isinstance(hint, type) and is_dataclass(hint):
+        return partial(report, hint)
+    return _time if hint is datetime else hint
+
+
+def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -61,39 +93,6 @@ class QueueInfo:
     """Rejected messages that are hidden until their retry delay is over."""
     poisoned_total: int
     """Messages that were rejected too often, counted since the queue manager started."""
-
-    @classmethod
-    def of(cls, info: pb.QueueInfo) -> QueueInfo:
-        settings = info.settings
-        return cls(
-            path=info.path,
-            format_name=info.format_name,
-            kind=QueueKind(info.kind),
-            transactional=info.transactional,
-            label=settings.label,
-            type=settings.type,
-            journaling=settings.journaling,
-            quota_kb=settings.quota_kb,
-            journal_quota_kb=settings.journal_quota_kb,
-            authenticated_only=settings.authenticated_only,
-            privacy_level=settings.privacy_level,
-            base_priority=settings.base_priority,
-            multicast_address=settings.multicast_address,
-            identifier=info.identifier,
-            created_time=_time(info.created_time),
-            modified_time=_time(info.modified_time),
-            messages=info.messages,
-            bytes=info.bytes,
-            journal_messages=info.journal_messages,
-            journal_bytes=info.journal_bytes,
-            subqueues=tuple(info.subqueues),
-            open_handles=info.open_handles,
-            retry_delay_ms=settings.retry_delay_ms,
-            max_deliveries=settings.max_deliveries,
-            poison_subqueue=settings.poison_subqueue,
-            paused_messages=info.paused_messages,
-            poisoned_total=info.poisoned_total,
-        )
 
 
 ERRORS: Final = {
@@ -139,23 +138,6 @@ class OutgoingInfo:
     unreceived: int
     attempts: tuple[Attempt, ...]
 
-    @classmethod
-    def of(cls, info: pb.OutgoingInfo) -> OutgoingInfo:
-        return cls(
-            format_name=info.format_name,
-            state=info.state,
-            explanation=info.explanation,
-            next_hops=tuple(info.next_hops),
-            messages=info.messages,
-            bytes=info.bytes,
-            unacknowledged=info.unacknowledged,
-            unreceived=info.unreceived,
-            attempts=tuple(
-                Attempt(_time(entry.time), entry.status, entry.error, tuple(entry.addresses))
-                for entry in info.attempts
-            ),
-        )
-
     @property
     def last_error(self) -> str:
         """The status with which the last connection attempt failed; empty if it did not fail."""
@@ -200,33 +182,6 @@ class ManagerInfo:
     losses: tuple[str, ...]
     resources: Resources
 
-    @classmethod
-    def of(cls, info: pb.ManagerInfo) -> ManagerInfo:
-        return cls(
-            info.computer_name,
-            info.identifier,
-            info.product,
-            info.online,
-            info.directory_integrated,
-            info.quota_kb,
-            info.journal_quota_kb,
-            info.bytes,
-            info.messages,
-            info.dead_letter_queue,
-            info.transactional_dead_letter_queue,
-            info.journal_queue,
-            info.caller,
-            tuple(info.caller_groups),
-            tuple(info.losses),
-            Resources(
-                info.resources.descriptors,
-                info.resources.descriptor_limit,
-                info.resources.connections,
-                info.resources.threads,
-                info.resources.tasks,
-            ),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class AccessEntry:
@@ -249,13 +204,6 @@ class Security:
     entries: tuple[AccessEntry, ...]
     sddl: str
 
-    @classmethod
-    def of(cls, security: pb.Security) -> Security:
-        entries = (
-            AccessEntry(entry.sid, entry.rights, entry.allow, entry.name) for entry in security.entries
-        )
-        return cls(security.owner, tuple(entries), security.sddl)
-
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
@@ -265,10 +213,6 @@ class QueuePlace:
     """True if the queue is on the server's computer; then the rest is empty."""
     host: str
     format_name: str
-
-    @classmethod
-    def of(cls, given: pb.QueuePlace) -> QueuePlace:
-        return cls(given.here, given.host, given.format_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +226,6 @@ class Difference:
     choices: tuple[str, ...]
     """The ways to resolve the difference."""
 
-    @classmethod
-    def of(cls, given: pb.DirectoryDifference) -> Difference:
-        return cls(given.kind, given.queue, given.detail, tuple(given.choices))
-
 
 @dataclass(frozen=True, slots=True)
 class PropertyValue:
@@ -296,10 +236,6 @@ class PropertyValue:
     name: str
     type: str
     values: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: pb.Property) -> PropertyValue:
-        return cls(given.id, given.name, given.type, tuple(given.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,18 +250,6 @@ class Certificate:
     expires_time: datetime
     internal: bool
 
-    @classmethod
-    def of(cls, given: pb.Certificate) -> Certificate:
-        return cls(
-            given.certificate,
-            given.digest,
-            given.sid,
-            given.subject,
-            given.issuer,
-            _time(given.expires_time),
-            given.internal,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class TokenInfo:
@@ -335,10 +259,6 @@ class TokenInfo:
     sid: str
     created_time: datetime
 
-    @classmethod
-    def of(cls, given: pb.Token) -> TokenInfo:
-        return cls(given.name, given.sid, _time(given.created_time))
-
 
 @dataclass(frozen=True, slots=True)
 class AccountInfo:
@@ -347,10 +267,6 @@ class AccountInfo:
     name: str
     sid: str
     groups: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: pb.Account) -> AccountInfo:
-        return cls(given.name, given.sid, tuple(given.groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,11 +284,6 @@ class AlarmRule:
     """How long the condition must have held."""
     webhooks: tuple[str, ...] = ()
     mail_to: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, given: pb.AlarmRule) -> AlarmRule:
-        told = tuple(given.webhooks), tuple(given.mail_to)
-        return cls(given.name, given.kind, given.threshold, given.queue or "*", given.for_s, *told)
 
     def to_proto(self) -> pb.AlarmRule:
         return pb.AlarmRule(
@@ -418,29 +329,8 @@ class Statistics:
     queues: tuple[QueueStatistics, ...]
     outgoing: tuple[OutgoingInfo, ...]
 
-    @classmethod
-    def of(cls, given: pb.Statistics) -> Statistics:
-        return cls(
-            time=datetime.fromtimestamp(given.time_ms / 1000, UTC),
-            started_time=datetime.fromtimestamp(given.started_ms / 1000, UTC),
-            messages=given.messages,
-            bytes=given.bytes,
-            express_bytes=given.express_bytes,
-            arrived_total=given.arrived_total,
-            removed_total=given.removed_total,
-            transactions=given.transactions,
-            sessions=tuple(Session(entry.peer, entry.incoming) for entry in given.sessions),
-            queues=tuple(
-                QueueStatistics(
-                    entry.path,
-                    entry.messages,
-                    entry.bytes,
-                    entry.journal_messages,
-                    entry.arrived_total,
-                    entry.removed_total,
-                    entry.waiting_readers,
-                )
-                for entry in given.queues
-            ),
-            outgoing=tuple(map(OutgoingInfo.of, given.outgoing)),
-        )
+
+def figures(given: pb.Statistics) -> Statistics:
+    """Read figures, whose times are in milliseconds."""
+    times = {"time": _time(given.time_ms / 1000), "started_time": _time(given.started_ms / 1000)}
+    return report(Statistics, given, **times)

@@ -13,11 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from msmq.client.problems import ConnectionLostError
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _FIRST_PAUSE_S: Final = 0.0005
 _LONGEST_PAUSE_S: Final = 0.02
@@ -256,3 +257,29 @@ class _Call(Generic[_T]):
 
 async def _next(iterator: AsyncIterator[_T]) -> _T:
     return await anext(iterator)
+
+
+def awaited(
+    method: Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[Any, _P], _T]:
+    """Make the method of an object without await that runs this one of its ``inner`` object in its ``loop``."""
+
+    @wraps(method)
+    def wait(this: Any, /, *given: _P.args, **named: _P.kwargs) -> _T:
+        result: _T = this.loop.run(getattr(this.inner, method.__name__)(*given, **named))
+        return result
+
+    return wait
+
+
+def iterated(
+    method: Callable[Concatenate[Any, _P], AsyncIterator[_T]],
+) -> Callable[Concatenate[Any, _P], Iterator[_T]]:
+    """Like :func:`awaited`, for methods that yield several results."""
+
+    @wraps(method)
+    def iterate(this: Any, /, *given: _P.args, **named: _P.kwargs) -> Iterator[_T]:
+        results: Iterator[_T] = this.loop.iterate(getattr(this.inner, method.__name__)(*given, **named))
+        return results
+
+    return iterate

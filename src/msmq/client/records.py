@@ -144,3 +144,13 @@ def suited(message: Message, transactional: bool | None) -> Message:
     if transactional is None or transactional == (message.delivery is Delivery.TRANSACTIONAL):
         return message
     return message.with_(delivery=Delivery.TRANSACTIONAL if transactional else Delivery.RECOVERABLE)
+
+
+def hexadecimal(body: bytes) -> str:
+    """Bytes as a hexadecimal table of sixteen per row."""
+    rows = []
+    for offset in range(0, len(body), 16):
+        row = body[offset : offset + 16]
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        rows.append(f"{offset:08x}  {row.hex(' '):<47}  {letters}")
+    return "\n".join(rows)

@@ -18,22 +18,20 @@ from msmq.client.cursor import Cursor as AsyncCursor
 from msmq.client.cursor import HeldAtCursor, Wanted
 from msmq.client.info import (
     AccessEntry,
-    Difference,
     OutgoingInfo,
     PropertyValue,
     QueueInfo,
     QueuePlace,
     Security,
 )
-from msmq.client.loop import Loop
+from msmq.client.loop import Loop, awaited, iterated
 from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
 from msmq.client.properties import MessageProperties, QueueSettings
 from msmq.client.queue import Queue as AsyncQueue
-from msmq.client.queue import QueueIdentity, Removal, Seek, Survey, Waiting
+from msmq.client.queue import Seek
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
-from msmq.client.sync_administration import SyncAdministration
 from msmq.client.target import Tls
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.client.watcher import Watching
@@ -169,37 +167,31 @@ class SyncCursor:
     """A position of one's own in a queue: ``with queue.cursor() as cursor: for message in cursor: ...``."""
 
     def __init__(self, loop: Loop, cursor: AsyncCursor) -> None:
-        self._loop = loop
+        self.loop = loop
         self.inner = cursor
 
     def __enter__(self) -> Self:
-        self._loop.run(self.inner.__aenter__())
+        self.loop.run(self.inner.__aenter__())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.run(self.inner.__aexit__(kind, error, trace))
+        self.loop.run(self.inner.__aexit__(kind, error, trace))
 
-    def next(self, timeout: float | None = 0) -> ReceivedMessage:
-        return self._loop.run(self.inner.next(timeout))
-
-    def next_many(self, count: int, timeout: float | None = 0) -> list[ReceivedMessage]:
-        return self._loop.run(self.inner.next_many(count, timeout))
-
-    def current(self, timeout: float | None = 0) -> ReceivedMessage:
-        return self._loop.run(self.inner.current(timeout))
+    next = awaited(AsyncCursor.next)
+    next_many = awaited(AsyncCursor.next_many)
+    current = awaited(AsyncCursor.current)
 
     def take(self, transaction: SyncTransaction | None = None) -> ReceivedMessage:
         if transaction is not None:
             return transaction.taking(self.inner.take(transaction.inner))
-        return _held(self._loop, self.inner.hold())
+        return _held(self.loop, self.inner.hold())
 
-    def restart(self) -> None:
-        self._loop.run(self.inner.restart())
+    restart = awaited(AsyncCursor.restart)
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        return self._loop.iterate(aiter(self.inner))
+        return self.loop.iterate(aiter(self.inner))
 
 
 class SyncQueue:
@@ -211,7 +203,7 @@ class SyncQueue:
         self.name = queue.name
 
     @property
-    def _loop(self) -> Loop:
+    def loop(self) -> Loop:
         return self._connection.loop
 
     def __repr__(self) -> str:
@@ -224,7 +216,7 @@ class SyncQueue:
         transaction: SyncTransaction | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        return self._loop.run(self.inner.send(message, transaction=_inside(transaction), **properties))
+        return self.loop.run(self.inner.send(message, transaction=_inside(transaction), **properties))
 
     def send_many(
         self,
@@ -233,13 +225,10 @@ class SyncQueue:
         transaction: SyncTransaction | None = None,
         **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
-        return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
+        return self.loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
 
-    def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
-        return self._loop.run(self.inner.send_once(messages, row=row, place=place))
-
-    def forget_row(self, row: str) -> None:
-        self._loop.run(self.inner.forget_row(row))
+    send_once = awaited(AsyncQueue.send_once)
+    forget_row = awaited(AsyncQueue.forget_row)
 
     def receiver(
         self,
@@ -252,7 +241,7 @@ class SyncQueue:
         poison_subqueue: str | None = None,
     ) -> SyncReceiver:
         return SyncReceiver(
-            self._loop,
+            self.loop,
             lambda: self.inner.receiver(
                 mode=mode,
                 prefetch=prefetch,
@@ -272,7 +261,7 @@ class SyncQueue:
     ) -> SyncMessage:
         if transaction is not None:
             return transaction.receive(self, timeout)
-        loop = self._loop
+        loop = self.loop
 
         def shown(held: Held) -> SyncMessage:
             return SyncMessage(loop, held.message)
@@ -280,17 +269,13 @@ class SyncQueue:
         found: SyncMessage = loop.take(self.inner.hold(timeout), Held.give_back, Held.keep, shown)
         return found
 
-    def peek(self, timeout: float | None = 0) -> ReceivedMessage:
-        return self._loop.run(self.inner.peek(timeout))
+    peek = awaited(AsyncQueue.peek)
 
     def cursor(self, *, receive: bool = False) -> SyncCursor:
-        return SyncCursor(self._loop, self.inner.cursor(receive=receive))
+        return SyncCursor(self.loop, self.inner.cursor(receive=receive))
 
-    def browse(self) -> Iterator[ReceivedMessage]:
-        return self._loop.iterate(self.inner.browse())
-
-    def watch(self) -> Iterator[ReceivedMessage]:
-        return self._loop.iterate(self.inner.watch())
+    browse = iterated(AsyncQueue.browse)
+    watch = iterated(AsyncQueue.watch)
 
     def lookup(
         self,
@@ -301,11 +286,11 @@ class SyncQueue:
         transaction: SyncTransaction | None = None,
     ) -> ReceivedMessage:
         if not receive:
-            return self._loop.run(self.inner.lookup(lookup_id, seek))
+            return self.loop.run(self.inner.lookup(lookup_id, seek))
         if transaction is not None:
             taken = self.inner.lookup(lookup_id, seek, receive=True, transaction=transaction.inner)
             return transaction.taking(taken)
-        return _held(self._loop, self.inner.hold_by_id(lookup_id, seek))
+        return _held(self.loop, self.inner.hold_by_id(lookup_id, seek))
 
     def receive_by_id(
         self,
@@ -330,42 +315,15 @@ class SyncQueue:
     ) -> ReceivedMessage:
         if transaction is not None:
             return transaction.taking(self.inner.receive_wanted(wanted, timeout, transaction.inner))
-        return _held(self._loop, self.inner.hold_wanted(wanted, timeout))
+        return _held(self.loop, self.inner.hold_wanted(wanted, timeout))
 
-    def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
-        return self._loop.run(self.inner.peek_by_id(message_id, timeout))
-
-    def peek_by_correlation_id(
-        self, correlation_id: bytes | str, timeout: float | None = 0
-    ) -> ReceivedMessage:
-        return self._loop.run(self.inner.peek_by_correlation_id(correlation_id, timeout))
-
-    def survey(
-        self,
-        spans: Iterable[tuple[int, int]],
-        *,
-        most_messages: int = 0,
-        most_bytes: int = 0,
-        known: QueueIdentity | None = None,
-        seen: int = 0,
-    ) -> Survey:
-        return self._loop.run(
-            self.inner.survey(
-                spans, most_messages=most_messages, most_bytes=most_bytes, known=known, seen=seen
-            )
-        )
-
-    def waiting(self, spans: Iterable[tuple[int, int]]) -> Waiting:
-        return self._loop.run(self.inner.waiting(spans))
-
-    def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
-        return self._loop.iterate(self.inner.span(after, upto))
-
-    def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
-        return self._loop.run(self.inner.remove(lookup_ids, identity))
-
-    def purge(self) -> int:
-        return self._loop.run(self.inner.purge())
+    peek_by_id = awaited(AsyncQueue.peek_by_id)
+    peek_by_correlation_id = awaited(AsyncQueue.peek_by_correlation_id)
+    survey = awaited(AsyncQueue.survey)
+    waiting = awaited(AsyncQueue.waiting)
+    span = iterated(AsyncQueue.span)
+    remove = awaited(AsyncQueue.remove)
+    purge = awaited(AsyncQueue.purge)
 
     def move(
         self,
@@ -374,10 +332,9 @@ class SyncQueue:
         *,
         transaction: SyncTransaction | None = None,
     ) -> int:
-        return self._loop.run(self.inner.move(messages, target, transaction=_inside(transaction)))
+        return self.loop.run(self.inner.move(messages, target, transaction=_inside(transaction)))
 
-    def exchange(self, message: ReceivedMessage | int, target: str, other: Message) -> Receipt:
-        return self._loop.run(self.inner.exchange(message, target, other))
+    exchange = awaited(AsyncQueue.exchange)
 
     def subqueue(self, name: str) -> SyncQueue:
         return SyncQueue(self._connection, self.inner.subqueue(name))
@@ -387,7 +344,7 @@ class SyncQueue:
         return SyncQueue(self._connection, self.inner.journal)
 
 
-class SyncConnection(SyncAdministration):
+class SyncConnection:
     """A connection, which opens when it is first used. Use it with ``with``, or close it; the methods are described at
     :class:`~msmq.client.connection.Connection`.
 
@@ -492,10 +449,7 @@ class SyncConnection(SyncAdministration):
     def delete_queue(self, queue: SyncQueue | str) -> None:
         self.loop.run(self.inner.delete_queue(_inner(queue)))
 
-    def queues(
-        self, *, system: bool = False, journals: bool = False, subqueues: bool = False
-    ) -> list[QueueInfo]:
-        return self.loop.run(self.inner.queues(system=system, journals=journals, subqueues=subqueues))
+    queues = awaited(asynchronous.Connection.queues)
 
     def queue_info(self, queue: SyncQueue | str) -> QueueInfo:
         return self.loop.run(self.inner.queue_info(_inner(queue)))
@@ -509,8 +463,7 @@ class SyncConnection(SyncAdministration):
     def locate(self, queue: SyncQueue | str) -> QueuePlace:
         return self.loop.run(self.inner.locate(_inner(queue)))
 
-    def check_directory(self) -> list[Difference]:
-        return self.loop.run(self.inner.check_directory())
+    check_directory = awaited(asynchronous.Connection.check_directory)
 
     def repair_queue(self, queue: SyncQueue | str, choice: str, *, discard_messages: bool = False) -> None:
         self.loop.run(self.inner.repair_queue(_inner(queue), choice, discard_messages=discard_messages))
@@ -535,8 +488,7 @@ class SyncConnection(SyncAdministration):
         inner = None if queue is None else _inner(queue)
         return self.loop.run(self.inner.set_security(inner, owner=owner, entries=entries, sddl=sddl))
 
-    def outgoing_queues(self) -> list[OutgoingInfo]:
-        return self.loop.run(self.inner.outgoing_queues())
+    outgoing_queues = awaited(asynchronous.Connection.outgoing_queues)
 
     def pause_outgoing(self, queue: SyncQueue | str) -> OutgoingInfo:
         return self.loop.run(self.inner.pause_outgoing(_inner(queue)))
@@ -546,6 +498,24 @@ class SyncConnection(SyncAdministration):
 
     def purge_outgoing(self, queue: SyncQueue | str) -> int:
         return self.loop.run(self.inner.purge_outgoing(_inner(queue)))
+
+    manager = awaited(asynchronous.Connection.manager)
+    set_manager = awaited(asynchronous.Connection.set_manager)
+    set_online = awaited(asynchronous.Connection.set_online)
+    certificates = awaited(asynchronous.Connection.certificates)
+    register_certificate = awaited(asynchronous.Connection.register_certificate)
+    remove_certificate = awaited(asynchronous.Connection.remove_certificate)
+    renew_internal_certificate = awaited(asynchronous.Connection.renew_internal_certificate)
+    create_token = awaited(asynchronous.Connection.create_token)
+    tokens = awaited(asynchronous.Connection.tokens)
+    remove_token = awaited(asynchronous.Connection.remove_token)
+    accounts = awaited(asynchronous.Connection.accounts)
+    create_account = awaited(asynchronous.Connection.create_account)
+    set_account_password = awaited(asynchronous.Connection.set_account_password)
+    remove_account = awaited(asynchronous.Connection.remove_account)
+    alarms = awaited(asynchronous.Connection.alarms)
+    set_alarms = awaited(asynchronous.Connection.set_alarms)
+    statistics = iterated(asynchronous.Connection.statistics)
 
 
 _OPEN: weakref.WeakSet[SyncConnection] = weakref.WeakSet()

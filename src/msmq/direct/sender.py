@@ -55,13 +55,13 @@ class Outcome(Enum):
 
 
 @dataclass(eq=False, slots=True)
-class _Parcel:
+class _UnderWay:
     """A message that has not been settled yet."""
 
     packet: bytes
     ordinal: int
     answer: asyncio.Future[Outcome]
-    stream: OrderSender[_Parcel] | None = None
+    stream: OrderSender[_UnderWay] | None = None
     number: int = 0
     """Its number in the stream, if it is transactional."""
 
@@ -72,16 +72,16 @@ class DirectSender(asyncio.Protocol):
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
         """The identifier of the queue manager that our messages name as their source."""
-        self._session: Session[_Parcel] = Session(Role.INITIATOR, SessionConfig(identity), now_ms())
+        self._session: Session[_UnderWay] = Session(Role.INITIATOR, SessionConfig(identity), now_ms())
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting: deque[_Parcel] = deque()
-        self._unsettled: dict[int, _Parcel] = {}
+        self._waiting: deque[_UnderWay] = deque()
+        self._unsettled: dict[int, _UnderWay] = {}
         self._number = 0
         # Seconds in the upper half, their fraction in the lower: higher than any number this identity has used before.
-        self._sequences: Sequences[_Parcel] = Sequences(int(time.time() * 2**32))
-        self._streams: dict[str, OrderSender[_Parcel]] = {}
+        self._sequences: Sequences[_UnderWay] = Sequences(int(time.time() * 2**32))
+        self._streams: dict[str, OrderSender[_UnderWay]] = {}
 
     async def send(self, message: Message) -> Outcome:
         """Send a message and wait until the host has it. Messages may be sent concurrently and arrive in order. A
@@ -96,23 +96,23 @@ class DirectSender(asyncio.Protocol):
             message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
             message.first_in_transaction = message.last_in_transaction = True
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        parcel = _Parcel(serialize(message).data, self._number, answer)
+        under_way = _UnderWay(serialize(message).data, self._number, answer)
         if message.transaction_identifier is not None:
-            self._place(parcel, message.destination_queue_format_name)
-        self._unsettled[parcel.ordinal] = parcel
-        self._waiting.append(parcel)
+            self._place(under_way, message.destination_queue_format_name)
+        self._unsettled[under_way.ordinal] = under_way
+        self._waiting.append(under_way)
         self._flush()
         return await answer
 
-    def _place(self, parcel: _Parcel, name: str) -> None:
+    def _place(self, message: _UnderWay, name: str) -> None:
         """Give a transactional message its number in the sequence of its queue."""
         stream = self._streams.get(name.lower())
         if stream is None:
             stream = OrderSender(self._sequences, TimerSettings().resend_timer_table_s, now_ms())
             self._streams[name.lower()] = stream
-        place = stream.assign(parcel)
+        place = stream.assign(message)
         assert place is not None, "four thousand million messages are on their way"
-        parcel.stream, parcel.number = stream, place.tx_sequence_number
+        message.stream, message.number = stream, place.tx_sequence_number
 
     async def opened(self) -> None:
         await asyncio.shield(self._opened)
@@ -142,27 +142,27 @@ class DirectSender(asyncio.Protocol):
 
     # Packets from the host
 
-    def _dispatch(self, events: list[Event[_Parcel]]) -> None:
+    def _dispatch(self, events: list[Event[_UnderWay]]) -> None:
         for event in events:
             if isinstance(event, Established):
                 if not self._opened.done():
                     self._opened.set_result(None)
             elif isinstance(event, MessagesAcknowledged):
-                for parcel in event.tokens:
-                    self._has_arrived(parcel)
+                for message in event.tokens:
+                    self._has_arrived(message)
             elif isinstance(event, MessagesReceived):
                 self._receive(event)
             elif isinstance(event, Closed):
                 self._over(event)
         self._flush()
 
-    def _has_arrived(self, parcel: _Parcel) -> None:
+    def _has_arrived(self, message: _UnderWay) -> None:
         """The host has the message. A transactional one is delivered only with its OrderAck, which may have come
         before."""
-        if parcel.stream is None:
-            self._settle([parcel], Outcome.DELIVERED)
+        if message.stream is None:
+            self._settle([message], Outcome.DELIVERED)
         else:
-            self._settle(parcel.stream.received_session_ack(parcel.number).done, Outcome.DELIVERED)
+            self._settle(message.stream.received_session_ack(message.number).done, Outcome.DELIVERED)
 
     def _receive(self, event: MessagesReceived) -> None:
         """Process order and final acknowledgments. Other messages are for queues, of which there are none here, and
@@ -185,13 +185,13 @@ class DirectSender(asyncio.Protocol):
             if found is not None:
                 self._settle(found[1].done, Outcome.DELIVERED)
         elif isinstance(said, FinalAckBody) and said.source_guid == self.identity:
-            parcel = self._unsettled.get(said.message_id)
-            if parcel is not None and parcel.stream is not None:
-                parcel.stream.remove(parcel.number)
+            sent = self._unsettled.get(said.message_id)
+            if sent is not None and sent.stream is not None:
+                sent.stream.remove(sent.number)
                 taken = message.properties.message_class == MessageClass.ACK_RECEIVE
-                self._settle([parcel], Outcome.DELIVERED if taken else Outcome.REFUSED)
+                self._settle([sent], Outcome.DELIVERED if taken else Outcome.REFUSED)
 
-    def _over(self, event: Closed[_Parcel]) -> None:
+    def _over(self, event: Closed[_UnderWay]) -> None:
         if not self._opened.done():
             reason = f"No session could be opened: {event.reason.value} {event.detail}"
             self._opened.set_exception(RemoteMachineNotAvailableError(reason))
@@ -203,22 +203,22 @@ class DirectSender(asyncio.Protocol):
             self._transport.close()
             self._transport = None
 
-    def _settle(self, parcels: Iterable[_Parcel], outcome: Outcome) -> None:
-        for parcel in parcels:
-            self._unsettled.pop(parcel.ordinal, None)
-            if not parcel.answer.done():
-                parcel.answer.set_result(outcome)
+    def _settle(self, messages: Iterable[_UnderWay], outcome: Outcome) -> None:
+        for message in messages:
+            self._unsettled.pop(message.ordinal, None)
+            if not message.answer.done():
+                message.answer.set_result(outcome)
 
     def _flush(self) -> None:
         while self._waiting and self._session.room:
-            parcel = self._waiting.popleft()
-            packet, stream = parcel.packet, parcel.stream
+            message = self._waiting.popleft()
+            packet, stream = message.packet, message.stream
             if stream is not None:
-                if stream.token(parcel.number) is not parcel:
+                if stream.token(message.number) is not message:
                     continue  # settled while it waited to be sent again
-                packet = placed(packet, stream.place(parcel.number))
-                stream.sent(parcel.number, now_ms())
-            self._session.send(packet, parcel, now_ms())
+                packet = placed(packet, stream.place(message.number))
+                stream.sent(message.number, now_ms())
+            self._session.send(packet, message, now_ms())
         data = self._session.data_to_send()
         if data and self._transport is not None:
             self._transport.writelines(data)

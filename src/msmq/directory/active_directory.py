@@ -1,6 +1,6 @@
 """The directory of a queue manager in a domain: MS-MQDSSM behind :class:`msmq.manager.directory.Directory`.
 
-Calls block until the domain controller has answered; :mod:`msmq.directory.threads` is for event loops. Any thread may
+Calls block until the domain controller has answered; :mod:`msmq.directory.cached` is for event loops. Any thread may
 make them. No call raises: a failure is a result, and ``last_failure`` explains it to the thread that made the call.
 """
 

@@ -23,6 +23,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -31,7 +32,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from msmq.directory import patience
 from msmq.directory.listed import Queries
 from msmq.directory.own_changes import OwnChanges
-from msmq.directory.threads import DirectoryThreads, find_all
+from msmq.directory.query import find_all
 from msmq.directory.troubles import explained, remedy
 from msmq.errors import NoDsError
 from msmq.manager.directory import (
@@ -60,6 +61,9 @@ _LISTS: Final = frozenset({"find", "queues"})
 """Questions whose answers may hold very many objects."""
 _LOST: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
 """Results that say nothing about the object."""
+
+_THREADS: Final = 16
+"""Threads mostly wait; requests of several go over one connection together."""
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -150,7 +154,7 @@ class CachedDirectory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory
-        self._threads = DirectoryThreads(directory)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="directory")
         self._fresh_s = fresh_s
         self._clock = clock
         self._waits = True
@@ -178,7 +182,7 @@ class CachedDirectory:
             await asyncio.wait(self._changing)
         for load in self._loading.values():
             load.task.cancel()
-        self._threads.close(wait=False)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # --- waiting --------------------------------------------------------------------------------------------
 
@@ -210,7 +214,7 @@ class CachedDirectory:
                     attempt.changed.append(key)
                     work = partial(patience.limited, perform, attempt.left_s)
                     began_s = self._clock()
-                    attempt.given[key] = done = await self._threads.run(work)
+                    attempt.given[key] = done = await self.run(work)
                     attempt.own.add(self._has_changed(item, done[0]))
                     attempt.left_s = max(attempt.left_s - (self._clock() - began_s), patience.LAST_LOOK_S)
         finally:
@@ -334,7 +338,7 @@ class CachedDirectory:
     ) -> _Heard:
         moment = self._own_changes.moment
         read = [reading(ObjectClass.QUEUE, by_identifier(identifier), None) for identifier in overtaken]
-        answers = await self._threads.run(lambda: [self._perform(each) for each in read])
+        answers = await self.run(lambda: [self._perform(each) for each in read])
         kept = [queue for queue in queues if queue.identifier not in overtaken]
         for result, item in answers:
             if result in _LOST:
@@ -347,7 +351,7 @@ class CachedDirectory:
 
     async def _fetch(self, question: Question) -> _Heard:
         moment = self._own_changes.moment
-        heard = _Heard(*await self._threads.run(lambda: self._perform(question)), moment)
+        heard = _Heard(*await self.run(lambda: self._perform(question)), moment)
         self._learn(question, heard)
         if heard.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
             self.lost()
@@ -404,7 +408,7 @@ class CachedDirectory:
 
     async def run(self, operation: Callable[[], _T]) -> _T:
         """Run another operation that waits for the directory, in a thread."""
-        return await self._threads.run(operation)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, operation)
 
     def forget(self, classes: Collection[ObjectClass] | None = None) -> None:
         """Have answers about objects of these classes, or of all, fetched again. While the directory cannot be reached

@@ -12,7 +12,7 @@ from msmq.directory import protection, rights
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.conversion import SERVER_FLAGS
 from msmq.directory.names import child, dns_name, parent
-from msmq.directory.threads import find_all, find_each
+from msmq.directory.query import find_all, find_each
 from msmq.directory.troubles import explain, remedy
 from msmq.errors import MQError, MsmqError
 from msmq.manager.directory import (

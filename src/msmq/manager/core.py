@@ -181,7 +181,6 @@ class Core:
         event = self.events = ledger.changing = Event(ledger.store, self.answers)
         self.event = event.begin
         self.event_with_room = event.begin_with_room
-        self.reserve = event.reserve
         self._now = environment.now
         self.subscribers: list[Subscriber] = []
         # The subscribers' methods for messages, without those that are not overridden.

@@ -325,19 +325,7 @@ class QueueManager:
         elif not self.mailbox.move(queue, (lookup_id,), target):
             raise MessageNotFoundError("The disk has damaged this message; it was set aside.")
 
-    # --- space --------------------------------------------------------------------------------------------------
-
-    def clean_step(self, budget_bytes: int = 1 << 20) -> bool:
-        """Free disk space, with about this many bytes of work. Returns whether there is more to do. Call it when there
-        is time; its records are durable with the next commit."""
-        return self.core.ledger.store.clean_step(self.cleaning, budget_bytes)
-
     # --- time ---------------------------------------------------------------------------------------------------
-
-    @property
-    def next_deadline(self) -> float | None:
-        """The time when :meth:`run_timers` has something to do."""
-        return self.core.timers.next_deadline
 
     def run_timers(self) -> int:
         return self.core.timers.run(self.core.environment.now())

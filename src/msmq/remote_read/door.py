@@ -7,7 +7,6 @@ open port 135. The service learns its port before anybody can ask the endpoint m
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,11 +63,6 @@ class RemoteReadDoor:
         self.server = RpcServer(settings.server, authentication, gate)
         self.endpoints = EndpointMap()
         self._mappers: list[RpcServer] = []
-
-    @property
-    def ports(self) -> Sequence[tuple[str, int]]:
-        """The addresses and ports that are open."""
-        return self.server.ports
 
     async def open(self) -> None:
         """Open the ports: the interface first, then the endpoint mappers that tell its port."""

@@ -14,6 +14,7 @@ from msmq.rpc.interface import Interface, Operation
 from msmq.rpc.ndr import (
     Array,
     Custom,
+    FixedOctets,
     Octets,
     Parameters,
     Range,
@@ -22,7 +23,6 @@ from msmq.rpc.ndr import (
     context_handle,
     declare,
     enum16,
-    fixed_octets,
     guid,
     i32,
     u8,
@@ -51,7 +51,7 @@ REJECTED_CLASS: Final = 0xC004
 """MQMSG_CLASS_NACK_RECEIVE_REJECTED."""
 
 queue_format = Annotated[QueueFormat, Custom(read_queue_format, write_queue_format)]
-xactuow = Annotated[bytes, fixed_octets(16)]
+xactuow = Annotated[bytes, FixedOctets(16)]
 acknowledgment = Annotated[int, Range(u32, RR_NACK, RR_ACK)]
 
 

@@ -101,12 +101,10 @@ async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> in
     raise NoRemoteReadError(host)
 
 
+# By 3.2.4.1 the client goes on with MS-MQQP here, which we do not speak. To add it, catch this error where
+# `RemoteHost.connect` raises it, and return a host that reads in the other protocol.
 class NoRemoteReadError(OperationNotSupportedByRemoteComputerError):
-    """The host is there and has no MS-MQRR.
-
-    Here a client goes on with MS-MQQP (3.2.4.1), which is all that Windows 2000 and XP have. We do not speak it. Who
-    adds it catches this error where `RemoteHost.connect` raises it, and gives a host that reads in the other protocol.
-    """
+    """The host has no MS-MQRR."""
 
     def __init__(self, host: str) -> None:
         super().__init__(

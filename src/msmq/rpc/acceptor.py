@@ -178,11 +178,6 @@ class ServerConnection(Channel):
         self.association_group_id = 0
         self.state = State.OPENING
 
-    @property
-    def calls(self) -> int:
-        """The number of calls that are being put together or executed."""
-        return len(self._incoming) + len(self._executing)
-
     # --- input ------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes) -> list[Event]:
@@ -571,11 +566,6 @@ class ServerConnection(Channel):
     def _syntaxes(self, context_id: int) -> tuple[Syntax, Syntax]:
         context = self._contexts[context_id]
         return context.interface, context.transfer
-
-    def shut_down(self) -> None:
-        """Ask the client to close the connection when it can (C706 12.6.4.11)."""
-        if self.state is State.BOUND:
-            self._out.append(build(PduType.SHUTDOWN, 0, b""))
 
     def _fault(
         self, call_id: int, context_id: int, status: int, *, executed: bool = True, cancels: int = 0

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 from msmq.rpc.interface import Call, Interface, Operation
 from msmq.rpc.ndr import Array, Parameters, Struct, Unique, cstring, declare, guid, u16, u32
-from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
+from msmq.rpc.pdu import AuthType, Syntax
 from msmq.rpc.server import RpcServer
 from msmq.rpc.status import FaultStatus
 from msmq.wire.guid import guid_from_text
@@ -97,7 +97,7 @@ MGMT: Final = Interface(
 )
 
 
-def register_management(server: RpcServer, principal: str = "", minimum: AuthLevel = AuthLevel.NONE) -> None:
+def register_management(server: RpcServer, principal: str = "") -> None:
     """Serve the management interface on ``server``; ``principal`` is the Kerberos name of the service."""
 
     async def inq_if_ids(call: Call, request: Nothing) -> InqIfIdsReply:
@@ -132,5 +132,4 @@ def register_management(server: RpcServer, principal: str = "", minimum: AuthLev
             STOP_SERVER_LISTENING.opnum: stop_server_listening,
             INQ_PRINC_NAME.opnum: inq_princ_name,
         },
-        minimum,
     )

@@ -46,6 +46,7 @@ from msmq.rpc.ndr_scalars import (
     Assign,
     Custom,
     Decoder,
+    FixedOctets,
     NdrType,
     Referent,
     Scalar,
@@ -54,7 +55,6 @@ from msmq.rpc.ndr_scalars import (
     context_handle,
     cstring,
     enum16,
-    fixed_octets,
     guid,
     i8,
     i16,
@@ -69,9 +69,9 @@ from msmq.rpc.ndr_scalars import (
 from msmq.wire.ndr import NdrWriter
 
 __all__ = [
-    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Scalar", "Silent",
-    "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8",
-    "i16", "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
+    "NULL_HANDLE", "Array", "Custom", "FixedOctets", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref",
+    "Scalar", "Silent", "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "guid",
+    "i8", "i16", "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
 ]  # fmt: skip
 
 
@@ -261,10 +261,8 @@ class Array(NdrType):
 class Octets(Array):
     """``[size_is(...)] byte a[]``, kept as bytes."""
 
-    def __init__(
-        self, *, size_is: Count | None = None, length_is: Count | None = None, max_count: int | None = None
-    ) -> None:
-        super().__init__(U8, size_is=size_is, length_is=length_is, max_count=max_count)
+    def __init__(self, *, size_is: Count | None = None, max_count: int | None = None) -> None:
+        super().__init__(U8, size_is=size_is, max_count=max_count)
 
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         assign(reader.raw(count))

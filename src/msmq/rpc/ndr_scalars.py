@@ -153,11 +153,11 @@ class _Enum16(Scalar):
 
 
 @dataclass(frozen=True)
-class _Octets(Scalar):
-    """A structure that is kept as its bytes: a GUID, a context handle."""
+class FixedOctets(Scalar):
+    """``byte x[size]``, or with an alignment a structure that is kept as its bytes: a GUID, a context handle."""
 
     size: int
-    align: int
+    align: int = 1
 
     def code(self, ndr64: bool) -> str:
         return f"{self.size}s"
@@ -171,11 +171,6 @@ class _Octets(Scalar):
 
     def alignment(self, ndr64: bool) -> int:
         return self.align
-
-
-def fixed_octets(size: int, align: int = 1) -> NdrType:
-    """``byte x[size]``, or a structure kept as its bytes when it has an alignment."""
-    return _Octets(size, align)
 
 
 U8: Final = Primitive("B")
@@ -196,8 +191,8 @@ i16 = Annotated[int, I16]
 i32 = Annotated[int, I32]
 i64 = Annotated[int, I64]
 enum16 = Annotated[int, _Enum16()]
-guid = Annotated[bytes, _Octets(16, 4)]
-context_handle = Annotated[bytes, _Octets(CONTEXT_HANDLE_SIZE, 4)]
+guid = Annotated[bytes, FixedOctets(16, 4)]
+context_handle = Annotated[bytes, FixedOctets(CONTEXT_HANDLE_SIZE, 4)]
 """20 bytes: attributes and a UUID (C706 14.2.16.6, ndr_context_handle); `NULL_HANDLE` is null."""
 
 
@@ -296,21 +291,17 @@ class Text(NdrType):
 class Custom(NdrType):
     """A type with functions of its own, in the manner of `msmq.wire.queue_format_ndr`.
 
-    ``read(reader)`` gives a thunk that is called when everything it defers was read; ``pointers`` says that the
-    type is aligned like a pointer, otherwise it is aligned to four.
+    ``read(reader)`` gives a thunk that is called when everything it defers was read. The
+    alignment is that of a pointer.
     """
 
     def __init__(
-        self,
-        read: Callable[[NdrReader], Callable[[], Any]],
-        write: Callable[[NdrWriter, Any], None],
-        *,
-        pointers: bool = True,
+        self, read: Callable[[NdrReader], Callable[[], Any]], write: Callable[[NdrWriter, Any], None]
     ) -> None:
-        self._read, self._write, self._pointers = read, write, pointers
+        self._read, self._write = read, write
 
     def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 and self._pointers else 4
+        return 8 if ndr64 else 4
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
         thunk = self._read(reader)

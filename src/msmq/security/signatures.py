@@ -30,13 +30,12 @@ from msmq.wire.signature import SignatureType
 
 @dataclass(frozen=True, slots=True)
 class HashPolicy:
-    """The hash algorithms that are accepted, and the one for new signatures.
+    """The hash algorithms that are accepted.
 
     Windows 8 and later accept only SHA-512 unless more is configured; so do we (MQQB-1.3.2.2-b).
     """
 
     accepted: frozenset[HashAlgorithm] = frozenset({HashAlgorithm.SHA512})
-    preferred: HashAlgorithm = HashAlgorithm.SHA512
 
     def require(self, number: int) -> HashAlgorithm:
         """The algorithm with this number on the wire. Raises AuthenticationError if there is none or it is not

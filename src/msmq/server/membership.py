@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msmq.directory.cached import CachedDirectory, DomainDirectory, Question, reading
 from msmq.directory.patience import OPERATION_S
-from msmq.directory.threads import find_all
+from msmq.directory.query import find_all
 from msmq.directory.troubles import explain, explained
 from msmq.errors import DsError, MachineNotFoundError, MQError, MsmqError, NoDsError
 from msmq.manager.differences import Difference

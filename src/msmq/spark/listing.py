@@ -133,7 +133,7 @@ def managers(directory: Directory, queues: Collection[str] | None, site: str | N
 def _all(
     directory: Directory, kind: ObjectClass, conditions: Filter, attributes: tuple[str, ...]
 ) -> list[DirectoryObject]:
-    from msmq.directory.threads import find_all
+    from msmq.directory.query import find_all
     from msmq.manager.directory import DirectoryResult
 
     result, found = find_all(directory, kind, conditions, attributes)

@@ -24,7 +24,7 @@ _OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
 class Recent:
-    """Large payloads that were written lately and still matter, the newest ones: most messages are sent on or received
+    """Large payloads that were appended lately and still matter, the newest ones: most messages are sent on or received
     at once, and these need not be read and checked for it."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Reader:
             payload_size = self._size(segment, offset, data)
             if payload_size > _LIKELY_PAYLOAD:
                 data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
-        return self._payload(data, 0, address, payload_size, segment_seed(self._store_id, number))
+        return self._payload(data, address, payload_size, segment_seed(self._store_id, number))
 
     def read_many(
         self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
@@ -220,15 +220,14 @@ class Reader:
     def _size(self, segment: Segment, offset: int, data: bytes) -> int:
         return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))
 
-    def _payload(self, data: bytes, start: int, address: int, payload_size: int, seed: int) -> bytes:
-        """Return the payload of the record that begins at ``start``, if it is sound."""
-        body = start + RECORD_SIZE
-        if len(data) < body + payload_size:
+    def _payload(self, data: bytes, address: int, payload_size: int, seed: int) -> bytes:
+        """Return the payload of the record with which the data begin, if it is sound."""
+        if len(data) < RECORD_SIZE + payload_size:
             raise self._damaged(address, _ENDS)
-        size, crc, marks = LEAD.unpack_from(data, start)
-        payload = data[body : body + payload_size]
+        size, crc, marks = LEAD.unpack_from(data)
+        payload = data[RECORD_SIZE : RECORD_SIZE + payload_size]
         seed ^= address & OFFSET_MASK ^ marks
-        if size != payload_size or crc32(payload, crc32(data[start + LEAD.size : body], seed)) != crc:
+        if size != payload_size or crc32(payload, crc32(data[LEAD.size : RECORD_SIZE], seed)) != crc:
             raise self._damaged(address, _WRONG)
         return payload
 

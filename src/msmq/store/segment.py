@@ -189,13 +189,6 @@ class Chunk:
         payload_size: int = LEAD.unpack_from(piece, offset)[0]
         return b"", piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
 
-    @property
-    def large(self) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
-        """Addresses and payloads of records that are large and in no block."""
-        for index, rest in enumerate(self.parts[1::3]):
-            if len(rest) >= LARGE:
-                yield self.addresses[index], (self.parts[3 * index][RECORD_SIZE:], rest)
-
     def block(self, address: int) -> tuple[int, bytes] | None:
         """Return the block of this chunk that holds a record, and the address where the block begins."""
         index = bisect_right(self.addresses, address) - 1

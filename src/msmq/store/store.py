@@ -38,6 +38,7 @@ from msmq.store.layout import (
     BATCH_HEADER_SIZE,
     HEAD_SIZE,
     ID_SIZE,
+    LARGE,
     LARGEST_PAYLOAD,
     LOCK_FILE,
     OFFSET_BITS,
@@ -223,6 +224,8 @@ class Store:
         if not live:
             self._chunk.passing_records += 1
             self._chunk.passing_bytes += length
+        elif len(rest) >= LARGE:
+            self._reader.recent.keep(address, (beginning, rest))
         self._tail = offset + length
         return address
 
@@ -415,8 +418,6 @@ class Store:
         self._durable = batch.lsn
         for chunk in batch.chunks:
             self._durable_sequence = max(self._durable_sequence, chunk.sequence)
-            for address, payload in chunk.large:
-                self._reader.recent.keep(address, payload)
             if chunk.seals:
                 segment = chunk.segment
                 segment.writable().close()

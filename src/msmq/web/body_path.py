@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from msmq.wire.bodies import text_of
 from msmq.wire.bodies.activex import VT_BYTES, BodyType
+from msmq.wire.bodies.xml import local_name
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+|\*)\]")
 _MOST_STEPS: Final = 32
@@ -70,7 +71,7 @@ class BodyPath:
             root = ElementTree.fromstring(text)
         except (ElementTree.ParseError, ValueError):
             return
-        if self._steps[0] in (_ANY, _local(root.tag)):
+        if self._steps[0] in (_ANY, local_name(root.tag)):
             yield from _elements(root, self._steps[1:])
 
 
@@ -95,11 +96,6 @@ def _members(value: Any, steps: list[str]) -> Iterator[Any]:
             yield from _members(member, rest)
 
 
-def _local(tag: str) -> str:
-    """Return the name of an element without its namespace."""
-    return tag.rpartition("}")[2]
-
-
 def _elements(element: ElementTree.Element, steps: list[str]) -> Iterator[str]:
     if not steps:
         yield "".join(element.itertext()).strip()
@@ -107,9 +103,9 @@ def _elements(element: ElementTree.Element, steps: list[str]) -> Iterator[str]:
     step, rest = steps[0], steps[1:]
     if step.startswith("@"):
         for name, value in element.attrib.items():
-            if not rest and step[1:] in (_ANY, _local(name)):
+            if not rest and step[1:] in (_ANY, local_name(name)):
                 yield value
         return
     for child in element:
-        if step in (_ANY, _local(child.tag)):
+        if step in (_ANY, local_name(child.tag)):
             yield from _elements(child, rest)

@@ -310,7 +310,8 @@ def write_yaml(document: dict[str, Any]) -> str:
     return text
 
 
-def _for_channel(given: dict[str, Any]) -> dict[str, Any]:
+def settings_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as the channel takes them, where "no limit" is a number."""
     return {
         name: UNLIMITED if name in _QUOTAS and value is None else value
         for name, value in given.items()
@@ -322,7 +323,7 @@ async def _create(mq: Connection, path: str, given: dict[str, Any]) -> None:
     await mq.create_queue(
         path,
         transactional=given.get("transactional", False),
-        **_for_channel(given),
+        **settings_of(given),
     )
     if given.get("sddl"):
         await mq.set_security(path, sddl=given["sddl"])
@@ -331,8 +332,8 @@ async def _create(mq: Connection, path: str, given: dict[str, Any]) -> None:
 async def _set(mq: Connection, path: str, given: dict[str, Any]) -> None:
     sddl = given.pop("sddl", "")
     if path and given:
-        await mq.set_queue(path, **_for_channel(given))
+        await mq.set_queue(path, **settings_of(given))
     elif given:
-        await mq.set_manager(**_for_channel(given))
+        await mq.set_manager(**settings_of(given))
     if sddl:
         await mq.set_security(path or None, sddl=sddl)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
-from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Connection
 from msmq.errors import MsmqError
 from msmq.web.application import COOKIE, Call, ProblemError, address_of, known
+from msmq.web.definitions import settings_of
 from msmq.web.lists import PAGING, page, page_of
 from msmq.web.messages import find
 from msmq.web.operations import BOOLEAN, HOST, TEXT, Parameter, Schema, Table
@@ -41,6 +41,13 @@ _OLDEST_OF: Final = 20
 """The number of queues for which the age of the first message is asked."""
 _DEAD: Final = (";deadletter", ";deadxact")
 _OF_HOSTS: Final = ("computer_name", "product", "online", "messages", "bytes", "losses", "quota_kb")
+_OF_ALL: Final = (
+    "time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "transactions",
+)  # fmt: skip
+_OF_WORK: Final = ("store_bytes", "store_live_bytes", "commits_total", "memory_bytes", "disk_free_bytes")
+_OF_QUEUES: Final = (
+    "path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers", "grown",
+)  # fmt: skip
 _CHANGED: Final = 8
 """The number of last changes on the overview."""
 _EVENTS_S: Final = 3_600.0
@@ -125,9 +132,7 @@ async def set_manager(call: Call) -> Any:
     mq, given = await call.mq(), dict(call.body)
     online = given.pop("online", None)
     if given:
-        await mq.set_manager(
-            **{name: 0xFFFFFFFF if value is None else value for name, value in given.items()}
-        )
+        await mq.set_manager(**settings_of(given))
     return plain(await mq.manager() if online is None else await mq.set_online(online))
 
 
@@ -162,49 +167,15 @@ def is_dead(path: str) -> bool:
 def figures(given: pb.Statistics) -> dict[str, Any]:
     """Return the figures of one moment."""
     return {
-        "time_ms": str(given.time_ms),
-        "started_ms": str(given.started_ms),
-        "messages": str(given.messages),
-        "bytes": str(given.bytes),
-        "express_bytes": str(given.express_bytes),
-        "arrived_total": str(given.arrived_total),
-        "removed_total": str(given.removed_total),
-        "transactions": given.transactions,
-        "store_bytes": str(given.work.store_bytes),
-        "store_live_bytes": str(given.work.store_live_bytes),
-        "commits_total": str(given.work.commits_total),
-        "memory_bytes": str(given.work.memory_bytes),
-        "disk_free_bytes": str(given.work.disk_free_bytes),
-        "sessions": [{"peer": each.peer, "incoming": each.incoming} for each in given.sessions],
-        "queues": [
-            {
-                "path": each.path,
-                "messages": str(each.messages),
-                "bytes": str(each.bytes),
-                "journal_messages": str(each.journal_messages),
-                "arrived_total": str(each.arrived_total),
-                "removed_total": str(each.removed_total),
-                "waiting_readers": each.waiting_readers,
-            }
-            for each in given.queues
-        ],
+        **_named(_OF_ALL, given),
+        **_named(_OF_WORK, given.work),
+        "sessions": [_named(("peer", "incoming"), each) for each in given.sessions],
+        "queues": [_named(_OF_QUEUES, each) for each in given.queues],
     }
 
 
-def _since(first: dict[str, int], given: pb.Statistics, most: int | None) -> dict[str, Any]:
-    """Return figures with the growth of each queue since it was ``first`` seen. If only some queues are wanted, these
-    are the ones with the most messages and the most growth."""
-    grown = {each.path: each.messages - first.setdefault(each.path, each.messages) for each in given.queues}
-    if most is not None:
-        fullest = nlargest(most, given.queues, key=lambda each: each.messages)
-        growing = nlargest(most, given.queues, key=lambda each: grown[each.path])
-        chosen = {each.path: each for each in (*fullest, *growing)}
-        del given.queues[:]
-        given.queues.extend(chosen.values())
-    shown = figures(given)
-    for each in shown["queues"]:
-        each["grown"] = str(grown[each["path"]])
-    return shown
+def _named(names: Iterable[str], given: Any) -> dict[str, Any]:
+    return {name: plain(getattr(given, name), name) for name in names}
 
 
 async def statistics(mq: Connection) -> pb.Statistics:
@@ -279,7 +250,7 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
     parameters=(
         Parameter("interval_ms", {"type": "integer", "minimum": 500, "maximum": 60_000}, "1000 when not given."),
         Parameter(
-            "queues", {"type": "integer", "minimum": 0, "maximum": 10_000},
+            "queues", {"type": "integer", "minimum": 1, "maximum": 10_000},
             "Only so many of the fullest queues, and of those that have grown most; all when not given.",
         ),
         HOST,
@@ -288,16 +259,16 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
 )  # fmt: skip
 async def events(call: Call) -> Any:
     mq = await call.mq()
-    request = pb.WatchStatisticsRequest(interval_ms=call.given.get("interval_ms", 1_000))
-    most = call.given.get("queues")
-    first: dict[str, int] = {}
+    request = pb.WatchStatisticsRequest(
+        interval_ms=call.given.get("interval_ms", 0), queues=call.given.get("queues", 0)
+    )
 
     async def told() -> AsyncIterator[bytes]:
         end_s = asyncio.get_running_loop().time() + _EVENTS_S
         try:
             async with aclosing(mq.server_stream("WatchStatistics", request)) as replies:  # type: ignore[type-var]
                 async for reply in replies:
-                    yield event("statistics", _since(first, reply, most))
+                    yield event("statistics", figures(reply))
                     if asyncio.get_running_loop().time() > end_s:
                         return
         except MsmqError as error:

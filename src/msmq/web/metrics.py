@@ -30,16 +30,10 @@ _ALL: Final = "Computer Queues"
 _MOST_QUEUES: Final = 1_000
 
 _OF_WINDOWS: Final = {
-    "messages": "Messages in the queue.",
-    "bytes": "Bytes in the queue.",
-    "journal_messages": "Messages in the journal of the queue.",
-    "journal_bytes": "Bytes in the journal of the queue.",
-}
-_WINDOWS_NAMES: Final = {
-    "messages": "messages_in_queue",
-    "bytes": "bytes_in_queue",
-    "journal_messages": "messages_in_journal_queue",
-    "journal_bytes": "bytes_in_journal_queue",
+    "messages": ("messages_in_queue", "Messages in the queue."),
+    "bytes": ("bytes_in_queue", "Bytes in the queue."),
+    "journal_messages": ("messages_in_journal_queue", "Messages in the journal of the queue."),
+    "journal_bytes": ("bytes_in_journal_queue", "Bytes in the journal of the queue."),
 }
 _OF_QUEUES: Final = {
     "arrived_total": ("counter", "Messages that arrived in the queue."),
@@ -100,10 +94,10 @@ def written(
     page = Page()
     queues = list(given.queues)
     shown = queues[:most_queues] if per_queue else []
-    for column, what in _OF_WINDOWS.items():
+    for column, (name, what) in _OF_WINDOWS.items():
         samples: list[Sample] = [({"name": _ALL}, sum(getattr(each, column) for each in queues))]
         samples += [({"name": each.path}, getattr(each, column)) for each in shown]
-        page.add(f"windows_msmq_{_WINDOWS_NAMES[column]}", "gauge", what, samples)
+        page.add(f"windows_msmq_{name}", "gauge", what, samples)
     _totals(page, given, manager)
     _outgoing(page, given)
     _work(page, given.work)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from msmq.client.info import UNLIMITED, AccessEntry, OutgoingInfo, PropertyValue, QueueInfo
+from msmq.client.info import AccessEntry, OutgoingInfo, PropertyValue
 from msmq.web.application import Call
-from msmq.web.definitions import SDDL, SETTINGS
+from msmq.web.definitions import SDDL, SETTINGS, settings_of
 from msmq.web.lists import HIDE_EMPTY, PAGING, page, page_of
 from msmq.web.operations import BOOLEAN, HOST, NUMBER64, TEXT, Parameter, Schema, Table
 from msmq.web.people import Role
@@ -82,24 +82,9 @@ _WITH = (
 )
 
 
-def queue_row(info: QueueInfo) -> dict[str, Any]:
-    shown: dict[str, Any] = plain(info)
-    return shown
-
-
 def outgoing_row(info: OutgoingInfo) -> dict[str, Any]:
     shown: dict[str, Any] = plain(info)
     return shown | {"last_error": info.last_error, "last_error_words": info.last_error_words}
-
-
-def settings_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as the channel takes them, where "no limit" is a number."""
-    quotas = ("quota_kb", "journal_quota_kb")
-    return {
-        name: UNLIMITED if name in quotas and value is None else value
-        for name, value in given.items()
-        if name in SETTINGS
-    }
 
 
 @TABLE.add(
@@ -113,7 +98,7 @@ async def list_queues(call: Call) -> Any:
         journals=given.get("journals", False),
         subqueues=given.get("subqueues", False),
     )
-    return page(map(queue_row, found), given, ("path", "label", "format_name"))
+    return page(by_name(found), given, ("path", "label", "format_name"))
 
 
 @TABLE.add(
@@ -133,12 +118,12 @@ async def create_queue(call: Call) -> Any:
         sddl=given.get("sddl", ""),
         **settings_of(given),
     )
-    return queue_row(await mq.queue_info(given["path"]))
+    return plain(await mq.queue_info(given["path"]))
 
 
 @TABLE.add("GET", "/api/queues/{queue}", "Look at a queue.", role=Role.LOOK, parameters=(HOST,), reply=QUEUE)
 async def get_queue(call: Call) -> Any:
-    return queue_row(await (await call.mq()).queue_info(call.given["queue"]))
+    return plain(await (await call.mq()).queue_info(call.given["queue"]))
 
 
 @TABLE.add(
@@ -146,7 +131,7 @@ async def get_queue(call: Call) -> Any:
     reply=QUEUE, body={"type": "object", "additionalProperties": False, "properties": SETTINGS},
 )  # fmt: skip
 async def set_queue(call: Call) -> Any:
-    return queue_row(await (await call.mq()).set_queue(call.given["queue"], **settings_of(call.body)))
+    return plain(await (await call.mq()).set_queue(call.given["queue"], **settings_of(call.body)))
 
 
 @TABLE.add(

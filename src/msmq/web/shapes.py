@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import ReceivedMessage
+from msmq.client.info import UNLIMITED
 from msmq.client.message import id_text
-from msmq.client.records import to_record
+from msmq.client.records import hexadecimal, to_record
 from msmq.errors import DecodeError
 from msmq.web.body_path import text_in
 from msmq.wire.bodies import formatter_of, read_headers, read_value, text_of
@@ -22,12 +23,12 @@ from msmq.wire.classes import MessageClass
 from msmq.wire.describe import Kind, Node, describe
 from msmq.wire.times import time_text
 
-UNLIMITED: Final = 0xFFFFFFFF
 _LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
 _WIDE: Final = frozenset(
     {
         "lookup_id", "messages", "bytes", "journal_messages", "journal_bytes", "arrived_total", "removed_total",
-        "express_bytes", "paused_messages", "poisoned_total", "descriptor_limit",
+        "express_bytes", "paused_messages", "poisoned_total", "descriptor_limit", "grown", "time_ms", "started_ms",
+        "store_bytes", "store_live_bytes", "commits_total", "memory_bytes", "disk_free_bytes",
     }
 )  # fmt: skip
 """Fields that may be larger than the numbers of JavaScript."""
@@ -189,7 +190,7 @@ def _extension_text(extension: bytes) -> str:
 def views(body_type: int, body: bytes) -> dict[str, Any]:
     """Return a body in every form that it has: bytes always, and text, JSON, XML or the value of a .NET formatter."""
     cut = body[:_LONGEST_VIEW]
-    found: dict[str, Any] = {"hex": _dump(cut[:65_536])}
+    found: dict[str, Any] = {"hex": hexadecimal(cut[:65_536])}
     text = text_in(body_type, body)
     if text is not None:
         found["text"] = text[:_LONGEST_VIEW]
@@ -220,15 +221,6 @@ def _add_structured(found: dict[str, Any], text: str) -> None:
             found["xml"] = ElementTree.tostring(tree, encoding="unicode")
         except (ElementTree.ParseError, ValueError, RecursionError):
             return
-
-
-def _dump(body: bytes) -> str:
-    lines = []
-    for start in range(0, len(body), 16):
-        part = body[start : start + 16]
-        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:08x}  {part.hex(' '):<47}  {letters}")
-    return "\n".join(lines)
 
 
 def _node(node: Node) -> dict[str, Any]:

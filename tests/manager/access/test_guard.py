@@ -29,11 +29,6 @@ PEEK_ADMIN, RECEIVE_ADMIN, MOVE = (
 LABEL = 108
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
 def granting(mask: int) -> bytes:
     return SecurityDescriptor(
         owner=ADMINISTRATORS,

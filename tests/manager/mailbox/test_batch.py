@@ -33,11 +33,6 @@ def host() -> Host:
     return host
 
 
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
 def mixed() -> list[StoredMessage]:
     """Express and recoverable, of several priorities, some with attributes of their own, some that expire, some that
     came from another host."""

@@ -17,16 +17,6 @@ from tests.manager.support import NOON, Host, message
 LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
 def mixed() -> list[StoredMessage]:
     """On disk and in memory, with attributes of their own and without, in the order of their queue."""
     return [

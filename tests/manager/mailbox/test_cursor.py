@@ -23,16 +23,6 @@ UNREAD, READ = CursorState.UNREAD, CursorState.READ
 WAIT_RECEIVE, WAIT_PEEK = CursorState.WAIT_RECEIVE, CursorState.WAIT_PEEK
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
 # --- fresh cursors ------------------------------------------------------------------------------------------
 
 

@@ -20,11 +20,6 @@ from tests.manager.support import NOON, PEEK, Host, body_of, message, position_o
 KB = 1024
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
 def enqueue(host: Host, queue: Queue, body: bytes = b"", **attributes: Any) -> int:
     attributes.setdefault("sent_time", int(host.now))
     (status,), _ = host.enqueue(queue, message(body, **attributes))

@@ -24,16 +24,6 @@ NOT_FOUND = MessageNotFoundError.code
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
-@pytest.fixture
 def crafted(host: Host, queue: Queue) -> dict[str, int]:
     """Seven messages by name. Locked ones are skipped, except that a peek may see the one that is shown; the
     purged one is held as well. The first and the last are held, too."""

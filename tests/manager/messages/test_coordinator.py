@@ -20,11 +20,6 @@ IDENTIFIER = bytes(range(16))
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
 def queue(host: Host) -> Queue:
     return host.queue("tx", transactional=True)
 

@@ -38,11 +38,6 @@ class Arrivals(Subscriber):
         self.fates += [fate] * len(messages)
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
 def deliver(host: Host, queue: Queue, one: StoredMessage | None = None, sender: Token | None = None) -> int:
     """The fate of a message, which subscribers are told and which the queue bears out."""
     arrivals = Arrivals()

@@ -30,16 +30,6 @@ ACK_RECEIVE_WANTED = 2
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
-@pytest.fixture
 def transactional(host: Host) -> Queue:
     return host.queue("tx", transactional=True)
 

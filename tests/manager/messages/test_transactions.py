@@ -17,11 +17,6 @@ UNKNOWN = bytes(range(16))
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
 def queue(host: Host) -> Queue:
     return host.queue("tx", transactional=True)
 

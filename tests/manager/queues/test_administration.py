@@ -48,16 +48,6 @@ JOURNAL, QUOTA, BASE_PRIORITY, JOURNAL_QUOTA, LABEL, MODIFY_TIME = 104, 105, 106
 AUTHENTICATE, PRIV_LEVEL, TRANSACTION, MULTICAST = 111, 112, 113, 125
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def domain() -> DomainHost:
-    return DomainHost()
-
-
 # --- queues ---------------------------------------------------------------------------------------------------
 
 

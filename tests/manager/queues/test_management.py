@@ -27,11 +27,6 @@ from tests.manager.support import RECEIVE, SEND, Host, message
 TEXTS = 0x101F
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
 def machine(host: Host, propid: int) -> Variant:
     (value,) = machine_properties(host.manager.core, [propid])
     return value

@@ -11,16 +11,6 @@ from msmq.manager.queues.queue import Queue
 from tests.manager.support import PEEK, RECEIVE, SEND, Host
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def queue(host: Host) -> Queue:
-    return host.queue()
-
-
 @pytest.mark.spec("DMPR-3.1.1.2-ab")
 def test_a_queue_knows_who_has_it_open(host: Host, queue: Queue) -> None:
     assert queue.open_descriptors == []

@@ -37,16 +37,6 @@ APPLICATION = bytes(range(16))
 USER = Token.authenticated(Sid.parse("S-1-5-21-1-2-3-1001"))
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def domain() -> DomainHost:
-    return DomainHost()
-
-
 def create(host: Host, path: str, **attributes: Any) -> Queue:
     return host.manager.queues.create(QueueRequest(path, **attributes))
 

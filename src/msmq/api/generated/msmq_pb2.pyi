@@ -1264,12 +1264,14 @@ class AlarmRules(_message.Message):
     def __init__(self, rules: _Optional[_Iterable[_Union[AlarmRule, _Mapping]]] = ...) -> None: ...
 
 class WatchStatisticsRequest(_message.Message):
-    __slots__ = ("interval_ms", "count")
+    __slots__ = ("interval_ms", "count", "queues")
     INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
     interval_ms: int
     count: int
-    def __init__(self, interval_ms: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    queues: int
+    def __init__(self, interval_ms: _Optional[int] = ..., count: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class Statistics(_message.Message):
     __slots__ = ("time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "sessions", "queues", "outgoing", "transactions", "work")
@@ -1351,7 +1353,7 @@ class SessionInfo(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., incoming: _Optional[bool] = ...) -> None: ...
 
 class QueueStatistics(_message.Message):
-    __slots__ = ("path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers", "journal_bytes")
+    __slots__ = ("path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers", "journal_bytes", "grown")
     PATH_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -1360,6 +1362,7 @@ class QueueStatistics(_message.Message):
     REMOVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     WAITING_READERS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GROWN_FIELD_NUMBER: _ClassVar[int]
     path: str
     messages: int
     bytes: int
@@ -1368,4 +1371,5 @@ class QueueStatistics(_message.Message):
     removed_total: int
     waiting_readers: int
     journal_bytes: int
-    def __init__(self, path: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., waiting_readers: _Optional[int] = ..., journal_bytes: _Optional[int] = ...) -> None: ...
+    grown: int
+    def __init__(self, path: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., waiting_readers: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., grown: _Optional[int] = ...) -> None: ...

@@ -231,11 +231,10 @@ class Contents:
         found = self.read(queue, queue.positions.find((lookup_id,)))
         return found.message(0) if len(found) else None
 
-    def _set_aside(self, queue: Queue, lookup_id: int, error: Exception, *, recorded: bool = False) -> None:
+    def _set_aside(self, queue: Queue, lookup_id: int, error: Exception) -> None:
         core = self.core
         with core.event(0, 1, freeing=True):
-            if not recorded:
-                core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
+            core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
             self._empty(queue, queue.positions.find((lookup_id,)))
             core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
 

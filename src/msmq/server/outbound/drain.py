@@ -30,8 +30,8 @@ from msmq.server.outbound.runs import (
     LATE,
     PASSING_TH,
     PRIVATE,
+    Awaited,
     Ending,
-    Parcel,
     Run,
     awaited,
     journaled,
@@ -128,7 +128,7 @@ class Drain:
         again = []
         for sequence_id, number, lookup_id in found:
             positions.set_state(lookup_id, PositionState.LOCKED)
-            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Parcel(self, lookup_id))
+            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Awaited(self, lookup_id))
             self.numbers[lookup_id] = number
             self._eventful.add(lookup_id)
             released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
@@ -303,10 +303,10 @@ class Drain:
             return run.part(0, 0)
         run = run.part(0, min(room, len(run)))
         assert run.packets is not None
-        tracked: dict[int, Tracked[Parcel]] = {}
+        tracked: dict[int, Tracked[Awaited]] = {}
         for index, message_id, flags in awaited(run.packets):
-            parcel = Parcel(self, run.lookup_ids[index])
-            tracked[index] = self.outgoing.final_acks.follow(message_id, flags, parcel)
+            token = Awaited(self, run.lookup_ids[index])
+            tracked[index] = self.outgoing.final_acks.follow(message_id, flags, token)
         run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
         self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
         return run

@@ -27,7 +27,7 @@ from msmq.server.inbound.places import LAST_SEQUENCE, stored_places
 from msmq.server.outbound.drain import Drain
 from msmq.server.outbound.link import Link, Surroundings
 from msmq.server.outbound.next_hop import Destination, destination_of
-from msmq.server.outbound.runs import Ending, Parcel, Run
+from msmq.server.outbound.runs import Awaited, Ending, Run
 from msmq.server.outbound.settlement import Voice
 from msmq.transfer.final_ack import Fate, FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
@@ -73,7 +73,7 @@ class Outgoing(Subscriber):
         record = self.core.record
         self._last_written = values.get(LAST_SEQUENCE, first_sequence_id(record.create_time))
         self.sequences: Sequences[int] = Sequences(self._last_written)
-        self.final_acks: FinalAcks[Parcel] = FinalAcks(*self.core.own_identifiers)
+        self.final_acks: FinalAcks[Awaited] = FinalAcks(*self.core.own_identifiers)
         self.drain_of: dict[OrderSender[int], Drain] = {}
         self.drains: dict[int, Drain] = {}
         self.links: dict[Destination, Link] = {}
@@ -293,9 +293,9 @@ class Outgoing(Subscriber):
         settled: dict[Drain, list[Ending]] = {}
         believes = cache(self._believes)
         for body, message_class, voice in heard:
-            parcel = self.final_acks.find(body)
-            if parcel is not None:
-                drain, lookup_id = parcel
+            token = self.final_acks.find(body)
+            if token is not None:
+                drain, lookup_id = token
                 if believes(drain, voice):
                     found = self.final_acks.receive(body, message_class)
                     assert found is not None

@@ -39,8 +39,8 @@ _PASSING, LATE, PRIVATE = 1 << 32, 1 << 33, 1 << 34
 PASSING_TH: Final = _PASSING | USER_TH
 
 
-class Parcel(NamedTuple):
-    """One message of an outgoing queue."""
+class Awaited(NamedTuple):
+    """A message of an outgoing queue whose FinalAck is awaited."""
 
     drain: Drain
     lookup_id: int

@@ -101,11 +101,6 @@ class DirectName:
         return self.address.strip("[]") if self.protocol in HTTP_DEFAULT_PORT else self.address
 
     @property
-    def is_local(self) -> bool:
-        """True if the name means this computer without naming it."""
-        return self.host == "."
-
-    @property
     def http_port(self) -> int | None:
         """The port of an HTTP or HTTPS name, by default 80 or 443; None for other protocols."""
         return HTTP_DEFAULT_PORT.get(self.protocol) if self.port is None else self.port

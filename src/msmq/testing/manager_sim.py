@@ -357,8 +357,8 @@ class ManagerSimulation(Senders, Readers):
     # --- damage ---------------------------------------------------------------------------------------------
 
     def damage(self) -> None:
-        """Flip a bit in a message on the disk. Neither reading it, nor a restart, nor rewriting the log may lose any
-        other message, and the damage must be reported."""
+        """Flip a bit in a message on the disk, perhaps one that somebody holds. Neither reading it, nor a restart, nor
+        rewriting the log may lose any other message, and the damage must be reported."""
         self.free_disk()
         self.commit()
         candidates = [
@@ -368,7 +368,7 @@ class ManagerSimulation(Senders, Readers):
             for entry in member.positions
             if entry.lookup_id in self.confirmed.messages
             and self.current.messages.get(entry.lookup_id) == self.confirmed.messages[entry.lookup_id]
-            and entry.lookup_id not in self.held
+            and entry.lookup_id not in self.paused.keys() | self.stuck
             and entry.lookup_id not in self.damaged  # the same bit twice mends it
             and self.current.messages[entry.lookup_id].expiry is None
         ]
@@ -379,11 +379,12 @@ class ManagerSimulation(Senders, Readers):
         bit = self.rng.randrange(8 * (RECORD_SIZE + size))
         self.disk.flip(segment_name(number), offset + bit // 8, 1 << bit % 8)
         self.damaged.add(lookup_id)
-        if self.rng.random() < 0.5:
-            self._meet_damage(lookup_id)
-            return
         reported = self.reported
-        self.rng.choice((self.kill, self.crash))()
+        if lookup_id not in self.held:
+            if self.rng.random() < 0.5:
+                self._meet_damage(lookup_id)
+                return
+            self.rng.choice((self.kill, self.crash))()
         told = self.reported > reported
         while not self._rewritten():
             told = True  # reported by a queue manager that has ended
@@ -395,7 +396,9 @@ class ManagerSimulation(Senders, Readers):
             assert self._item(self._queue(item.place), lookup_id) == item, "an older copy is another message"
             self.damaged.discard(lookup_id)
         elif item is not None:
-            self._happened([Gone(lookup_id)])
+            for work in self.works.values():
+                work.operations = [each for each in work.operations if each.lookup_id != lookup_id]
+            self._happened(self._gone(lookup_id))
         self._confirm()
 
     def _meet_damage(self, lookup_id: int) -> None:

@@ -120,7 +120,9 @@ def test_headers_of_large_messages_are_read_without_their_bodies(host: Host, que
     def check(expected: list[int]) -> None:
         found = dict(host.manager.mailbox.headers(queue, ids))
         assert sorted(found) == sorted(expected)
-        assert all(packets[one].startswith(packet) and len(packet) >= FIXED_SIZE for one, packet in found.items())
+        assert all(
+            packets[one].startswith(packet) and len(packet) >= FIXED_SIZE for one, packet in found.items()
+        )
 
     check(ids)
     host.store.commit()

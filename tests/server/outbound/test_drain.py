@@ -245,6 +245,7 @@ async def test_a_message_that_does_not_make_it_in_time(tmp_path: Path) -> None:
         orders = bob.queue()
         await eventually(lambda: bob.bodies(orders) == [b"in time"])
 
+
 async def test_to_know_when_large_messages_expire_their_bodies_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

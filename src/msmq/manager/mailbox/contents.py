@@ -170,7 +170,9 @@ class Contents:
             else:  # only the record knows where its packet begins
                 found = self.read(queue, positions.only((index,)), ours=False)
                 yield from zip(found.ids, found.packets, strict=True)
-        found = self.read(queue, positions if len(small) == len(fronts) else positions.only(small), ours=False)
+        found = self.read(
+            queue, positions if len(small) == len(fronts) else positions.only(small), ours=False
+        )
         yield from zip(found.ids, found.packets, strict=True)
 
     def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:

@@ -55,10 +55,12 @@ class Landing:
         self.filled = end
 
     def _grow(self, size: int) -> None:
-        self._view.release()
-        self._bytes.seek(min(size, self._size) - 1)
-        self._bytes.write(b"\0")
-        self._view = self._bytes.getbuffer()
+        larger = BytesIO()
+        larger.seek(min(size, self._size) - 1)
+        larger.write(b"\0")
+        view = larger.getbuffer()
+        view[: self.filled] = self._view[: self.filled]
+        self._bytes, self._view = larger, view
 
     def whole(self) -> bytes:
         """All of it; the end."""

@@ -65,6 +65,4 @@ class Landing:
     def whole(self) -> bytes:
         """All of it; the end."""
         self._view.release()
-        return (
-            self._bytes.getvalue()
-        )  # not copied, since nothing has been given to the end of what was written
+        return self._bytes.getvalue()  # which copies nothing, as long as nobody else has the view

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.api.fields import LARGE_BYTES, lead, repeated, within
+from msmq.api.fields import LARGE_BYTES, apart, lead, repeated, within
 from msmq.api.generated import msmq_pb2 as pb
 
 PACKETS = pb.Packets.PACKETS_FIELD_NUMBER
@@ -31,3 +32,55 @@ def test_large_values_stay_what_they_are() -> None:
     assert len(parts) == 5, "two large ones, and what stands around them"
     assert (parts[1] is values[1], parts[3] is values[3]) == (True, True)
     assert b"".join(parts) == pb.ReceiveReply(packets=pb.Packets(packets=values)).SerializeToString()
+
+
+WAY = (
+    pb.SendStreamRequest.BATCH_FIELD_NUMBER,
+    pb.SendBatch.COLUMNS_FIELD_NUMBER,
+    pb.Columns.BODIES_FIELD_NUMBER,
+)
+
+
+def sending(bodies: list[bytes]) -> pb.SendStreamRequest:
+    kinds = [pb.Message(admin_queue="x" * 300)]
+    columns = pb.Columns(bodies=bodies, labels=["one"], priorities=[3], kinds=kinds)
+    return pb.SendStreamRequest(batch=pb.SendBatch(number=300, transaction=b"t", columns=columns))
+
+
+@given(st.lists(st.sampled_from([b"", b"small", bytes(LARGE_BYTES), b"x" * 300_000]), max_size=5))
+def test_large_values_are_taken_out_of_a_message_as_they_are(rest: list[bytes]) -> None:
+    bodies = [b"y" * LARGE_BYTES, *rest]
+    whole = sending(bodies)
+    left, values = apart(whole.SerializeToString(), *WAY)
+    assert list(map(bytes, values)) == bodies
+    assert pb.SendStreamRequest.FromString(left) == sending([])
+
+
+def test_a_message_whose_first_value_is_small_is_left_alone() -> None:
+    for bodies in ([], [b"small", bytes(300_000)], [bytes(1_000)] * 300):
+        data = sending(bodies).SerializeToString()
+        assert apart(data, *WAY) == (data, [])
+
+
+@given(st.data())
+def test_bytes_that_are_no_message_are_left_alone_or_to_the_parser(data: st.DataObject) -> None:
+    """Whatever is cut or damaged: what is left is refused or read by the parser as what it was without values."""
+    good = sending([bytes(LARGE_BYTES), b"more"]).SerializeToString()
+    at = data.draw(st.one_of(st.integers(0, 400), st.integers(len(good) - 20, len(good) - 1)))
+    bad = bytearray(good)
+    bad[at] ^= data.draw(st.integers(1, 255))
+    cut = bytes(bad[: data.draw(st.one_of(st.just(len(bad)), st.integers(0, len(bad))))])
+    left, values = apart(cut, *WAY)
+    assert len(left) + sum(map(len, values)) <= len(cut)
+    if not values:
+        assert left == cut
+    try:
+        expected = pb.SendStreamRequest.FromString(cut)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            pb.SendStreamRequest.FromString(left)
+        return
+    found = pb.SendStreamRequest.FromString(left)
+    if values:
+        found.batch.columns.bodies.extend(map(bytes, values))
+    assert found == expected

@@ -1,8 +1,9 @@
-"""Fields of protocol buffers, written without a message around them.
+"""Fields of protocol buffers, written and read without a message around them.
 
 A protobuf message copies the values set in it, and copies them again when it is serialized. Where bodies make up
 nearly all of a message, its fields are written here, and the bodies are copied once. The result is what the message
-would have serialized to, except for the order of its fields, which has no meaning.
+would have serialized to, except for the order of its fields, which has no meaning. In the same way large bodies are
+taken out of a request before the rest of it is parsed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from functools import lru_cache
 from itertools import chain, groupby, repeat
 from typing import Final
 
-_LENGTH_DELIMITED: Final = 2
+_VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _LOW_BITS: Final = 0x7F
+_LONGEST_VARINT: Final = 10
 LARGE_BYTES: Final = 1 << 16
 """From which size on bytes had better not be copied to put something in front of them."""
 
@@ -46,3 +48,62 @@ def within(field: int, parts: Iterable[bytes]) -> list[bytes]:
         together = list(group)
         found += together if large else (b"".join(together),)
     return found
+
+
+def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:
+    """Take the values of a repeated field of bytes out of a serialized message, without copying them. ``path`` are the
+    numbers of the fields that lead to it, through messages within messages. Returns the message without them, and the
+    values. If the first of them is not large, or the message cannot be read, all of it stays as it is."""
+    values: list[memoryview] = []
+    if len(data) < LARGE_BYTES:
+        return data, values
+    try:
+        return _without(memoryview(data), path, values), values
+    except (_LeaveError, IndexError):
+        return data, []
+
+
+class _LeaveError(Exception):
+    """The message is better left as it is."""
+
+
+def _without(data: memoryview, path: Sequence[int], values: list[memoryview]) -> bytes:
+    """A serialized message without the field at ``path``, whose values are added to ``values``."""
+    kept: list[bytes | memoryview] = []
+    start = 0
+    while start < len(data):
+        tag, value = _varint(data, start)
+        kind = tag & 7
+        if kind == _LENGTH_DELIMITED:
+            size, value = _varint(data, value)
+            end = value + size
+        elif kind == _VARINT:
+            _, end = _varint(data, value)
+        elif kind in (_FIXED_32, _FIXED_64):
+            end = value + (8 if kind == _FIXED_64 else 4)
+        else:
+            raise _LeaveError
+        if end > len(data):
+            raise _LeaveError
+        if kind != _LENGTH_DELIMITED or tag >> 3 != path[0]:
+            kept.append(data[start:end])
+        elif len(path) > 1:
+            inner = _without(data[value:end], path[1:], values)
+            kept += (lead(path[0], len(inner)), inner)
+        elif values or end - value >= LARGE_BYTES:
+            values.append(data[value:end])
+        else:
+            raise _LeaveError
+        start = end
+    return b"".join(kept)
+
+
+def _varint(data: memoryview, start: int) -> tuple[int, int]:
+    """A number, and where the bytes behind it begin."""
+    number = 0
+    for place in range(_LONGEST_VARINT):
+        byte = data[start + place]
+        number |= (byte & _LOW_BITS) << 7 * place
+        if byte <= _LOW_BITS:
+            return number, start + place + 1
+    raise _LeaveError

@@ -33,6 +33,7 @@ from typing import Final
 
 from msmq.api import rpc
 from msmq.errors import DecodeError
+from msmq.wire.landing import LARGE, Landing
 
 LINE: Final = "msmq-line/2"
 """The name of this protocol in the handshake of TLS (ALPN)."""
@@ -80,46 +81,45 @@ def cost(*payload: bytes) -> int:
 
 
 class Frames:
-    """Cuts the received bytes into frames. Memory is taken for bytes received, not for the length a frame claims, and
-    the pieces of a large frame are joined once."""
+    """Cuts the received bytes into frames. A large one is put together in a :class:`Landing`, to which the owner of
+    the line may read the bytes that come next."""
 
     def __init__(self) -> None:
-        self._rest = b""
-        """The received part of an incomplete head."""
+        self.landing: Landing | None = None
+        """The payload of the large frame that is incomplete."""
         self._begun: tuple[int, int] = 0, 0
-        """Kind and number of the frame whose payload is incomplete."""
-        self._pieces: list[bytes] = []
-        self._missing = 0
+        """Its kind and number."""
+        self._rest = b""
+        """The received part of any other incomplete frame."""
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
         """Take received bytes. Returns the frames they complete, as kind, number and payload."""
         frames: list[tuple[int, int, bytes]] = []
-        start, end, head = 0, len(data), _HEAD.size
-        if self._missing:
-            piece = data if end <= self._missing else data[: self._missing]
-            self._pieces.append(piece)
-            self._missing -= len(piece)
-            if self._missing:
+        start, head = 0, _HEAD.size
+        if self.landing is not None:
+            start = min(self.landing.missing, len(data))
+            self.landing.put(memoryview(data)[:start])
+            if self.landing.missing:
                 return frames
-            frames.append((*self._begun, b"".join(self._pieces)))
-            self._pieces.clear()
-            start = len(piece)
+            frames.append((*self._begun, self.landing.whole()))
+            self.landing = None
         elif self._rest:
             data = self._rest + data
-            end = len(data)
+        end = len(data)
         while end - start >= head:
             size, kind, number = _HEAD.unpack_from(data, start)
             if kind > SPEAK or size > _LARGEST.get(kind, _SMALL):
                 raise DecodeError(f"no frame of the line: kind {kind}, {size} bytes", start)
-            start += head
-            if start + size > end:
-                self._begun = kind, number
-                self._pieces.append(data[start:])
-                self._missing = start + size - end
-                start = end
+            stop = start + head + size
+            if stop <= end:
+                frames.append((kind, number, data[start + head : stop]))
+                start = stop
+            elif size < LARGE:
+                break
             else:
-                frames.append((kind, number, data[start : start + size]))
-                start += size
+                self._begun, self.landing = (kind, number), Landing(size)
+                self.landing.put(memoryview(data)[start + head :])
+                start = end
         self._rest = data[start:]
         return frames
 

@@ -31,9 +31,11 @@ from msmq.api.frames import (
     window,
     window_size,
 )
+from msmq.api.intake import Intake
 from msmq.api.status import to_message, to_mq_error
 from msmq.errors import DecodeError, InsufficientResourcesError, InvalidParameterError, MQError, MsmqError
 from msmq.security.access import Token
+from msmq.wire.landing import Landing
 
 _MOST_CALLS: Final = 4_096
 """How many calls of one connection may be open."""
@@ -115,7 +117,7 @@ class Call:
             await self._room.wait()
 
 
-class Line(asyncio.Protocol):
+class Line(Intake):
     """A connection of a client. ``caller`` identifies it by what it says about itself. It is asked for each call,
     since tokens may be revoked."""
 
@@ -154,8 +156,15 @@ class Line(asyncio.Protocol):
         """The time since which the connection is idle; None while a call is open."""
         return None if self._calls else self._heard_s
 
-    def data_received(self, data: bytes) -> None:
+    @property
+    def landing(self) -> Landing | None:
+        return self._frames.landing
+
+    def heard(self) -> None:
         self._heard_s = self._loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        self.heard()
         try:
             if self._opening is not None:
                 data = self._opening + data

@@ -111,11 +111,13 @@ def _own_path(text: str, computer: str) -> str:
 class Columns:
     """Messages of the channel in columns: what each says, whether a column has it or its kind."""
 
-    def __init__(self, given: pb.Columns) -> None:
-        """Raises InvalidParameterError when the columns do not belong together."""
+    def __init__(self, given: pb.Columns, bodies: Sequence[memoryview] = ()) -> None:
+        """``bodies`` are those that are not in their column because they are large. Raises InvalidParameterError when
+        the columns do not belong together."""
         self.kinds = given.kinds
-        self._count = count = len(given.bodies)
         columns = {name: getattr(given, column) for name, column in _OWN.items()}
+        columns["body"] = bodies or given.bodies
+        self._count = count = len(columns["body"])
         if any(len(column) not in (0, 1, count) for column in columns.values()) or (
             given.kind and len(given.kind) != count
         ):
@@ -166,7 +168,8 @@ class Columns:
         message = pb.Message()
         message.CopyFrom(self.kinds[self.kind[index]])
         for name in self._given:
-            setattr(message, name, self._columns[name][index])
+            value = self._columns[name][index]
+            setattr(message, name, bytes(value) if isinstance(value, memoryview) else value)
         return message
 
 

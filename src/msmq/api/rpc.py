@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from msmq.api.fields import apart
 from msmq.api.generated import msmq_pb2
 
 SERVICES: Final = ("Messages", "Administration")
@@ -58,6 +59,19 @@ def _written(serialize: Callable[[Any], bytes], message: Any) -> bytes:
     return b"".join(message) if message.__class__ is list else serialize(message)
 
 
+class Sent(NamedTuple):
+    """A request of SendStream. Large bodies are not in its columns but beside them, as they came."""
+
+    request: msmq_pb2.SendStreamRequest
+    bodies: list[memoryview]
+
+
+def _sent(data: bytes) -> Sent:
+    batch, columns = msmq_pb2.SendStreamRequest.BATCH_FIELD_NUMBER, msmq_pb2.SendBatch.COLUMNS_FIELD_NUMBER
+    rest, bodies = apart(data, batch, columns, msmq_pb2.Columns.BODIES_FIELD_NUMBER)
+    return Sent(msmq_pb2.SendStreamRequest.FromString(rest), bodies)
+
+
 def _method(descriptor: MethodDescriptor) -> Method:
     request, reply = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
     return Method(
@@ -67,7 +81,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
         descriptor.client_streaming,
         descriptor.server_streaming,
         partial(_written, request.SerializeToString),
-        request.FromString,
+        _sent if request is msmq_pb2.SendStreamRequest else request.FromString,
         partial(_written, reply.SerializeToString),
         reply.FromString,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import grpc
@@ -12,6 +12,7 @@ from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
 from msmq.api.packets import Columns, local_of, to_message
+from msmq.api.rpc import Sent
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -66,15 +67,21 @@ class Sender:
         queue = self.descriptor.queue
         return queue is not None and is_destination(queue) and queue.transactional
 
-    def send(self, request: pb.SendRequest | pb.SendBatch, transaction: Transaction | None) -> pb.SendReply:
-        """Send a batch in one event, so that it is on disk as a whole or not at all."""
+    def send(
+        self,
+        request: pb.SendRequest | pb.SendBatch,
+        transaction: Transaction | None,
+        bodies: Sequence[memoryview] = (),
+    ) -> pb.SendReply:
+        """Send a batch in one event, so that it is on disk as a whole or not at all. ``bodies`` are large ones that are
+        not in its columns."""
         sheet = _Sheet()
         if self.descriptor.multiple:
-            self._send_copies(sheet, _messages(request), transaction)
+            self._send_copies(sheet, _messages(request, bodies), transaction)
             return sheet.reply(self._manager.core.record.identifier)
         self._queue()
         if request.HasField("columns"):
-            self._draft_columns(sheet, Columns(request.columns), transaction)
+            self._draft_columns(sheet, Columns(request.columns, bodies), transaction)
         else:
             for message in request.messages:
                 self._draft(sheet, message, transaction)
@@ -282,10 +289,10 @@ class _Sheet:
         )
 
 
-def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
+def _messages(request: pb.SendRequest | pb.SendBatch, bodies: Sequence[memoryview]) -> Iterable[pb.Message]:
     if not request.HasField("columns"):
         return request.messages
-    columns = Columns(request.columns)
+    columns = Columns(request.columns, bodies)
     return map(columns.message, range(len(columns)))
 
 
@@ -331,9 +338,10 @@ class SendCalls:
         return reply
 
     async def send_stream(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
-        first = await context.read()
-        if first is grpc.aio.EOF:
+        sent = await context.read()
+        if sent is grpc.aio.EOF:
             return
+        first = sent.request
         if first.WhichOneof("request") != "open":
             raise InvalidParameterError("The first message of a stream opens the queue.")
         sender = await self._desk.host.ask(lambda: Sender(self._desk, first.open.queue, caller))
@@ -347,11 +355,12 @@ class SendCalls:
                 incarnation=self._desk.incarnation,
             )
             self._put_when_durable(outbox, pb.SendStreamReply(opened=opened))
-            while (request := await context.read()) is not grpc.aio.EOF:
-                if request.WhichOneof("request") == "leave":
+            while (sent := await context.read()) is not grpc.aio.EOF:
+                if sent.request.WhichOneof("request") == "leave":
                     self._resumed.forget(caller, token)
                     continue
-                self._take(request.batch, sender, taken, outbox, caller)
+                self._take(sent, sender, taken, outbox, caller)
+                del sent  # its bodies, which are large, are in packets by now
                 await outbox.room()
             await self._desk.durable()  # the answers to all requests read are in the outbox then
         finally:
@@ -359,28 +368,31 @@ class SendCalls:
 
     def _take(
         self,
-        batch: pb.SendBatch,
+        sent: Sent,
         sender: Sender,
         taken: OrderedDict[int, pb.SendReply],
         outbox: Outbox,
         caller: Token,
     ) -> None:
+        batch = sent.request.batch
         reply = taken.get(batch.number)
         if reply is None:
-            reply = self._send(batch, sender, caller)
+            reply = self._send(batch, sent.bodies, sender, caller)
             taken[batch.number] = reply
             if len(taken) > MOST_BATCHES:
                 taken.popitem(last=False)
         confirmed = pb.BatchConfirmed(number=batch.number, result=reply)
         self._put_when_durable(outbox, pb.SendStreamReply(confirmed=confirmed))
 
-    def _send(self, batch: pb.SendBatch, sender: Sender, caller: Token) -> pb.SendReply:
+    def _send(
+        self, batch: pb.SendBatch, bodies: Sequence[memoryview], sender: Sender, caller: Token
+    ) -> pb.SendReply:
         try:
             transaction = self._desk.transaction(batch.transaction, caller)
-            return sender.send(batch, transaction)
+            return sender.send(batch, transaction, bodies)
         except MQError as error:  # it concerns the whole batch, of which nothing was sent
             failed = error_message(error)
-            count = _count(batch)
+            count = len(bodies) or _count(batch)
             return pb.SendReply(
                 ordinals=[0] * count,
                 lookup_ids=[0] * count,

@@ -42,9 +42,11 @@ from msmq.api.frames import (
     window_size,
 )
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.intake import Intake
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.target import Target
 from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqError
+from msmq.wire.landing import Landing
 
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
@@ -182,7 +184,7 @@ def _ended() -> ConnectionLostError:
     return _OrderlyEndError("The stream has ended.")
 
 
-class Line(asyncio.Protocol):
+class Line(Intake):
     """A connection to a queue manager."""
 
     def __init__(self, target: Target, sock: socket.socket, patience_s: float) -> None:
@@ -238,8 +240,15 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    @property
+    def landing(self) -> Landing | None:
+        return self._frames.landing
+
+    def heard(self) -> None:
         self._silent = 0
+
+    def data_received(self, data: bytes) -> None:
+        self.heard()
         try:
             if not self._greeted.done():
                 data = self._greet(data)

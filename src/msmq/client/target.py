@@ -65,7 +65,7 @@ class Target:
         family, kind, protocol, _, place = infos[-1]
         return await _connected(socket.socket(family, kind, protocol), place)
 
-    async def join(self, protocol: Callable[[], asyncio.Protocol], sock: socket.socket) -> None:
+    async def join(self, protocol: Callable[[], asyncio.BaseProtocol], sock: socket.socket) -> None:
         """Connect a protocol to a socket of :meth:`connect`, with TLS if the target has it."""
         loop = asyncio.get_running_loop()
         if self.path:

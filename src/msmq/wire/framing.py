@@ -12,6 +12,7 @@ from typing import Final
 
 from msmq.errors import DecodeError
 from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, SIGNATURE, USER_AH, VERSION, BaseHeader
+from msmq.wire.landing import LARGE, Landing
 from msmq.wire.layout import BASE, USER, offsets, reader, user_flags
 from msmq.wire.message import MIN_SIZE as MIN_USER_MESSAGE
 from msmq.wire.message import UserMessage
@@ -33,8 +34,6 @@ _PACKET_SIZE: Final = BASE["packet_size"]
 _KIND: Final = offsets(InternalHeader, BaseHeader.SIZE)["flags"]
 _KINDS: Final = dict(InternalHeader.BITS)["packet_type"].mask
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
-_LARGE_PIECE: Final = 4_096
-"""A piece of a packet that is at least this large is kept as it came."""
 
 _INTERNAL_SIZES: Final[dict[int, tuple[int, ...]]] = {
     PacketType.SESSION_ACK: SESSION_ACK_SIZES,
@@ -92,19 +91,25 @@ def decode_packet(data: bytes) -> Packet:
 
 
 class StreamReader:
-    """Cuts a growing stream into packets for :func:`decode_packet` or :meth:`UserMessage.route`. The pieces of a large
-    packet are joined once, when all of them are there."""
+    """Cuts a growing stream into packets for :func:`decode_packet` or :meth:`UserMessage.route`. A large packet is put
+    together in a :class:`Landing`, to which the owner of the stream may read the bytes that come next."""
 
-    __slots__ = ("_error", "_pieces", "_wanted", "buffered", "finished")
+    __slots__ = ("_begun", "_error", "_wanted", "finished", "landing")
 
     def __init__(self) -> None:
         self.finished = 0
         """The number of complete packets so far."""
-        self.buffered = 0
-        """Bytes that wait for the rest of their packet."""
-        self._pieces: list[bytes | bytearray] = []
+        self.landing: Landing | None = None
+        """The large packet that is incomplete."""
+        self._begun = bytearray()
+        """The beginning of any other."""
         self._wanted = _HEAD
         self._error: DecodeError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for the rest of their packet."""
+        return len(self._begun) if self.landing is None else self.landing.filled
 
     @property
     def missing(self) -> int:
@@ -124,33 +129,32 @@ class StreamReader:
             raise self._error
         found: list[bytes] = []
         start = 0
-        if self.buffered:
-            if self.buffered + len(chunk) < self._wanted:
-                self._keep(chunk)
+        if self.landing is not None:
+            start = min(self.landing.missing, len(chunk))
+            self.landing.put(memoryview(chunk)[:start])
+            if self.landing.missing:
                 return found
-            if self._wanted == _HEAD:  # only now the packet's length can be read
-                chunk = b"".join((*self._pieces, chunk))
-            else:
-                start = self._wanted - self.buffered
-                found.append(b"".join((*self._pieces, memoryview(chunk)[:start])))
-            self._pieces.clear()
-            self.buffered = 0
+            found.append(self.landing.whole())
+            self.landing = None
+        elif self._begun:
+            if len(self._begun) + len(chunk) < self._wanted:
+                self._begun += chunk
+                return found
+            chunk = bytes(self._begun) + chunk
+            self._begun.clear()
         start = self._cut(chunk, start, found)
         self.finished += len(found)
         if start < len(chunk):
-            self._keep(chunk[start:])
+            self._keep(memoryview(chunk)[start:])
         return found
 
-    def _keep(self, piece: bytes) -> None:
-        """Keep a piece until the rest of its packet comes. Small pieces are joined at once, so that a packet that comes
-        byte by byte takes no more memory than any other."""
-        self.buffered += len(piece)
-        if len(piece) >= _LARGE_PIECE:
-            self._pieces.append(piece)
-        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
-            last += piece
+    def _keep(self, piece: memoryview) -> None:
+        """Keep the beginning of a packet until the rest comes."""
+        if self._wanted < LARGE:
+            self._begun += piece
         else:
-            self._pieces.append(bytearray(piece))
+            self.landing = Landing(self._wanted)
+            self.landing.put(piece)
 
     def _cut(self, data: bytes, start: int, found: list[bytes]) -> int:
         """Cut packets out of ``data``. Returns where the first incomplete packet begins."""

@@ -115,6 +115,9 @@ class Block:
     def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
         """The columns of identifiers, addresses, sizes and flags for each queue and priority."""
         tops = to_bytes(self.ids)[7::8]
+        if _uniform(self.queues) and tops.count(tops[0]) == len(tops):  # as where one queue is filled
+            yield (self.queues[0], tops[0]), [self.ids, self.addresses, self.sizes, self.flags]
+            return
         lanes: defaultdict[tuple[int, int], list[tuple[bytes]]] = defaultdict(list)
         if _uniform(self.queues):
             queue = self.queues[0]

@@ -14,12 +14,14 @@ from ipaddress import ip_address
 from typing import Final, cast
 
 from msmq.admission.gate import Gate
+from msmq.api.intake import Intake
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.outbound.runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
 from msmq.transfer.timers import earliest
+from msmq.wire.landing import Landing
 from msmq.wire.trailers import host_address
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
@@ -64,7 +66,7 @@ TransferSession = Session[Run | None]
 TransferEvent = Event[Run | None]
 
 
-class Connection(asyncio.Protocol):
+class Connection(Intake):
     """One TCP connection. Events go to ``handle`` in the order in which they happen."""
 
     def __init__(
@@ -122,6 +124,13 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
                 return
         self.flush()
+
+    @property
+    def landing(self) -> Landing | None:
+        return self.session.reader.landing
+
+    def heard(self) -> None:
+        self._heard_ms = now_ms()
 
     def data_received(self, data: bytes) -> None:
         if self._over:

@@ -20,6 +20,8 @@ from tests.spark.stores import BUCKET, Hdfs, ObjectStore
 from tests.spark.support import LEDGER, ORDERS, Server, eventually, program
 
 STARTING_S = 600
+LONGEST_S = 40.0
+"""So long at most is waited before a command is killed."""
 
 
 class Elsewhere:
@@ -137,7 +139,7 @@ def on_an_object_store(folder: Path, server: Server, soak: Soak, chance: random.
                 longest_s * chance.random(), *(archived if command != "replay" else place.replay)
             )
             # Kills shall come in any part of a command, however long it takes on this computer.
-            longest_s = 1.1 * longest_s if killed else time.monotonic() - begun
+            longest_s = min(LONGEST_S, 1.1 * longest_s if killed else time.monotonic() - begun)
             kills[command] += killed
             print(f"{kills.total()}: {command} {'killed' if killed else 'was quicker'}", flush=True)
         place.finish(*place.archive("--compact"), "--then", *place.replay)

@@ -30,6 +30,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from unittest import mock
 
 if TYPE_CHECKING:
     from tests.keys import Keys
@@ -234,7 +235,7 @@ def main(address: str, *modules: str) -> None:
     for name in modules:
         with suppress(ImportError):  # who needs it says so; here it is only not imported beforehand
             importlib.import_module(name)
-    keys = _keys() if "msmq.server.daemon" in modules else None
+    keys = _prepare() if "msmq.server.daemon" in modules else None
     gc.collect()
     gc.freeze()  # so that no fork has to look through all of this
     print("ready", flush=True)
@@ -276,10 +277,16 @@ def main(address: str, *modules: str) -> None:
                     line.sendall((status if status >= 0 else 128 - status).to_bytes(4, "big"))
 
 
-def _keys() -> Keys:
-    """Keys for the queue managers that the forks are, so that none has to make its own."""
+def _prepare() -> Keys:
+    """Make what each queue manager and each command would make for itself as it starts: its keys, and the commands that
+    can be typed."""
+    import typer.main
+
+    from msmq.cli import app
     from tests.keys import Keys
 
+    mock.patch("typer.main.get_command", cache(typer.main.get_command)).start()
+    typer.main.get_command(app)
     keys = Keys()
     keys.make()
     keys.use()

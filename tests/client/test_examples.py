@@ -57,13 +57,13 @@ def test_a_program(number: int, tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(120)
         ended = subprocess.run(
             [sys.executable, "-c", PROGRAMS[number]],
             env={"MSMQ_SERVER": found[0]},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
     finally:
         stop.set()

@@ -36,7 +36,7 @@ def connected(directory: Path) -> Iterator[msmq.SyncConnection]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(120)
         with msmq.connect_sync(found[0]) as mq:
             yield mq
     finally:

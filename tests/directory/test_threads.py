@@ -31,7 +31,7 @@ class Slow(MemoryDirectory):
     def read(
         self, object_class: ObjectClass, conditions: Filter | None, attributes: object
     ) -> tuple[DirectoryResult, DirectoryObject | None]:
-        assert self.go.wait(30)
+        assert self.go.wait(120)
         return super().read(object_class, conditions, None)
 
 

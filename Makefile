@@ -13,8 +13,8 @@ MINUTES ?= 5
 MESSAGES ?= 1000000
 TASKS ?= 2000
 CAP ?= 3
-# Tests mostly wait, for disks, timers and other processes: two for each processor.
-WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
+# Tests wait for disks, timers and other processes about as long as they compute: three for each processor.
+WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 2))))
 PYTHONS ?=
 VERSION ?=
 ROWS ?=

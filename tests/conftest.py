@@ -23,6 +23,7 @@ typer.testing._get_command = cache(typer.testing._get_command)  # type: ignore[a
 pytest_plugins = (
     "tests.plugins.conformance",
     "tests.plugins.domain",
+    "tests.plugins.keys",
     "tests.plugins.loops",
     "tests.plugins.memory",
     "tests.plugins.no_skips",

@@ -29,7 +29,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from unittest import mock
+
+if TYPE_CHECKING:
+    from tests.keys import Keys
 
 ROOT: Final = Path(__file__).parents[1]
 SPARK: Final = (
@@ -231,6 +235,7 @@ def main(address: str, *modules: str) -> None:
     for name in modules:
         with suppress(ImportError):  # who needs it says so; here it is only not imported beforehand
             importlib.import_module(name)
+    keys = _prepare() if "msmq.server.daemon" in modules else None
     gc.collect()
     gc.freeze()  # so that no fork has to look through all of this
     print("ready", flush=True)
@@ -248,6 +253,8 @@ def main(address: str, *modules: str) -> None:
                 if request is None:
                     line.close()
                     continue
+                if keys is not None:
+                    keys.pass_on()
                 fork = os.fork()
                 if not fork:
                     listener.close()
@@ -268,6 +275,22 @@ def main(address: str, *modules: str) -> None:
                 status = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
                 with suppress(OSError), line:
                     line.sendall((status if status >= 0 else 128 - status).to_bytes(4, "big"))
+
+
+def _prepare() -> Keys:
+    """Make what each queue manager and each command would make for itself as it starts: its keys, and the commands that
+    can be typed."""
+    import typer.main
+
+    from msmq.cli import app
+    from tests.keys import Keys
+
+    mock.patch("typer.main.get_command", cache(typer.main.get_command)).start()
+    typer.main.get_command(app)
+    keys = Keys()
+    keys.make()
+    keys.use()
+    return keys
 
 
 def _request(line: socket.socket) -> tuple[list[str], str, dict[str, str], int, list[int]] | None:

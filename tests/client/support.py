@@ -90,7 +90,7 @@ def serving(directory: Path) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(120)
         yield found[0]
     finally:
         stop.set()

@@ -62,7 +62,7 @@ async def interrupted(call: Coroutine[Any, Any, Any], wait: int, *, late: bool) 
     coroutine = Interrupted(call, wait, late)
     coroutine.task = asyncio.get_running_loop().create_task(coroutine)
     try:
-        given = await asyncio.wait_for(asyncio.shield(coroutine.task), 20)
+        given = await asyncio.wait_for(asyncio.shield(coroutine.task), 120)
     except asyncio.CancelledError:
         assert coroutine.task.cancelled()
         return False, None

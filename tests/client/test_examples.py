@@ -47,7 +47,7 @@ def test_a_program(number: int, tmp_path: Path) -> None:
             env={"MSMQ_SERVER": server},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
     assert ended.returncode == 0, ended.stderr
     assert "two" in ended.stdout

@@ -45,7 +45,7 @@ def process(directory: Path) -> Iterator[tuple[Fork, str]]:
         finally:
             running.send_signal(signal.SIGCONT)
             running.kill()
-            running.wait(30)
+            running.wait(120)
 
 
 async def receive(mq: msmq.Connection) -> None:

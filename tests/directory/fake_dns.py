@@ -39,7 +39,7 @@ def fake_dns(records: Records, delay_s: float = 0) -> Iterator[tuple[str, int]]:
         yield door.getsockname()
     finally:
         over.set()
-        thread.join(30)
+        thread.join(120)
         door.close()
 
 

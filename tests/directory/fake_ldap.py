@@ -210,7 +210,7 @@ def fake_ldap() -> Iterator[FakeServer]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(30)
+        thread.join(120)
 
 
 def _next(reader: object) -> bytes | None:

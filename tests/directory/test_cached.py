@@ -38,7 +38,7 @@ class SlowDirectory(MemoryDirectory):
     def _wait(self) -> None:
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()
-        assert self.may_answer.wait(30)
+        assert self.may_answer.wait(120)
 
     def read(
         self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None

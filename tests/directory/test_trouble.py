@@ -293,7 +293,7 @@ def test_several_threads(own_domain_controller: DomainController) -> None:
     start = threading.Barrier(3)
 
     def work(number: int) -> None:
-        start.wait(30)
+        start.wait(120)
         for turn in range(5):
             item = DirectoryObject(
                 ObjectClass.QUEUE, {"pathname": f"{host}\\q{number}-{turn}", "label": str(turn)}

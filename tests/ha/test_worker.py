@@ -17,7 +17,7 @@ def test_work_runs_in_its_thread_while_others_wait() -> None:
 
     worker = Worker()
     try:
-        assert worker.begin(where()).result(10) != threading.get_ident()
+        assert worker.begin(where()).result(120) != threading.get_ident()
         assert asyncio.run(worker.do(where())) != threading.get_ident()
     finally:
         worker.stop()
@@ -28,5 +28,5 @@ def test_what_still_runs_ends_with_it() -> None:
     future = worker.begin(asyncio.sleep(3600))
     worker.stop()
     with pytest.raises(CancelledError):
-        future.result(10)
+        future.result(120)
     assert worker.loop.is_closed()

@@ -383,7 +383,7 @@ def test_another_reader_is_noticed(spark: SparkSession, server: Server, tmp_path
     server.send(["a", "b", "c"])
     stream = Stream(spark, server, tmp_path / "checkpoint")
     with server.connect() as mq, mq.queue(ORDERS).receiver(prefetch=1) as receiver:
-        held = receiver.receive(timeout=30)
+        held = receiver.receive(timeout=120)
         assert held.text == "a"
         stream.run()
         assert stream.bodies == []

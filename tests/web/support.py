@@ -67,7 +67,7 @@ class Live:
             self.process.kill()
         else:
             self.process.terminate()
-        status = self.process.wait(30)
+        status = self.process.wait(120)
         assert kill or status == 0
         self.process.stdout.close()
 

@@ -238,7 +238,7 @@ def test_one_failure_is_edited_and_goes_where_it_failed(page: Page, live: Live) 
     dialog.get_by_label("Body").fill("hot")
     dialog.get_by_role("button", name="Resubmit").click()
     expect(page.get_by_text("0 messages.")).to_be_visible()
-    assert live.do(lambda mq: mq.queue(".\\private$\\kettle").receive(timeout=30)).value == "hot"
+    assert live.do(lambda mq: mq.queue(".\\private$\\kettle").receive(timeout=120)).value == "hot"
 
 
 def test_outgoing_queues_are_paused_and_resumed(page: Page, live: Live) -> None:

@@ -75,7 +75,7 @@ def test_the_overview_leads_to_a_message_that_is_edited_and_resubmitted(page: Pa
     press(page, page.get_by_role("dialog").get_by_role("button", name="Resubmit"))
     expect(page.get_by_text("499 messages.")).to_be_visible()
     expect(page.get_by_role("grid", name="Messages")).to_be_focused()
-    mended = live.do(lambda mq: mq.queue(".\\private$\\key-kettle").receive(timeout=30))
+    mended = live.do(lambda mq: mq.queue(".\\private$\\key-kettle").receive(timeout=120))
     assert (mended.label, mended.value) == ("pot 1, warmed", "hot")
 
 

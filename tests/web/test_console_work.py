@@ -96,7 +96,7 @@ def test_chosen_failures_are_resubmitted_with_another_label(page: Page, live: Li
     dialog.get_by_role("button", name="Resubmit", exact=True).click()
     expect(dialog).to_have_count(0)
     expect(page.get_by_text("3 messages.")).to_be_visible()
-    moved = live.do(lambda mq: mq.queue(".\\private$\\chosen-home").receive(timeout=10))
+    moved = live.do(lambda mq: mq.queue(".\\private$\\chosen-home").receive(timeout=120))
     assert moved.label == "once more"
 
 

@@ -81,10 +81,10 @@ def test_what_was_counted_is_not_read_again(live: Live, monkeypatch: pytest.Monk
         assert await counts() == (13, 13, 3)
         await queue.send("first of all", priority=7)
         assert await counts() == (14, 14, 14), "it came in front of those that were counted"
-        await queue.receive(timeout=30)
+        await queue.receive(timeout=120)
         assert await counts() == (13, 13, 13)
         async with queue.receiver() as receiver:
-            held = await receiver.receive(timeout=30)
+            held = await receiver.receive(timeout=120)
             await queue.send("one more")
             assert (await counts())[1] == 14
             assert (await counts())[2] == 0, "what somebody holds is not looked for each time"

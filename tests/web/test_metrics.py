@@ -183,7 +183,7 @@ def test_figures_agree_with_themselves_while_messages_come_and_go(live: Live, ad
                 await queue.send_many(["x" * 50] * 20)
                 sent += 20
                 for _ in range(15):
-                    await (await receiver.receive(timeout=30)).acknowledge()
+                    await (await receiver.receive(timeout=120)).acknowledge()
                     received += 1
         return sent, received
 
@@ -248,7 +248,7 @@ def test_figures_agree_with_the_store_also_after_a_kill(tmp_path: Path) -> None:
         await queue.send_many([msmq.Message("x" * 100, label=str(at)) for at in range(500)])
         async with queue.receiver() as receiver:
             for _ in range(120):
-                await (await receiver.receive(timeout=30)).acknowledge()
+                await (await receiver.receive(timeout=120)).acknowledge()
         gone = await mq.create_queue(".\\private$\\gone", transactional=True)
         await gone.send_many(["dead"] * 3)
         await mq.delete_queue(gone)

@@ -28,7 +28,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run run serve console web-hostile decode test test-quick check check-form check-imports check-tests check-types format conformance bench sim soak fuzz mutants hostile cuts jepsen ha-demo spark-million spark-large spark-soak spark-soak-store spark-versions spark-hdfs celery-storm docs docs-serve proto lock package smoke release store-fixture container chart deb lifecycles clean
+.PHONY: help setup setup-run run serve console web-hostile decode test test-quick check check-form check-imports check-tests check-types format conformance bench sim soak fuzz mutants hostile cuts jepsen ha-demo spark-million spark-large spark-soak spark-soak-store spark-versions spark-hdfs celery-storm docs docs-serve proto lock package smoke release store-fixture container chart deb deb-try lifecycles clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -184,6 +184,9 @@ chart: setup-run ## Lint and render the Helm chart into packaging/helm/rendered
 
 deb: ## Build the Debian package into dist/
 	@packaging/debian/build.sh
+
+deb-try: ## Install the package of `make deb` into a fresh Debian and try it there: kill -9, upgrade, purge
+	@packaging/debian/try.sh
 
 clean: ## Remove everything that was made, the environment included
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,6 +151,29 @@ def test_a_configuration_can_be_read(block: Block, tmp_path: Path) -> None:
         assert LocalDirectory.load(tmp_path / "enterprise.toml").addresses
     else:
         assert from_table(table)
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is that of a module in msmq, or of something in one."""
+    for place in ("", "msmq.", "msmq.cli.", "msmq.manager."):
+        with suppress(ImportError, AttributeError):
+            pkgutil.resolve_name(place + name)
+            return True
+    return False
+
+
+def test_parts_of_the_code_that_are_named_are_there() -> None:
+    """On the pages about the code; elsewhere a dotted name may begin with a variable of an example."""
+    pages = [page for page in PAGES if page.startswith(("docs/decisions/", "docs/glossary"))]
+    names = {
+        (page, name)
+        for page in ["ARCHITECTURE.md", *pages]
+        for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", text_of(page))
+        if not name.endswith((".py", ".toml", ".md", ".proto", ".tsv", ".pcap"))
+    }
+    assert len(names) > 50
+    foreign = {"msmq.audit"}  # a logger
+    assert not [(page, name) for page, name in sorted(names) if name not in foreign and not is_there(name)]
 
 
 def test_targets_of_make() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from msmq.cli import app
-from msmq.cli.calls import Server, confirm, fail
+from msmq.cli.calls import Server, confirm, fail, with_options
 from tests.cli.support import Live
 
 
@@ -144,3 +146,26 @@ def test_names_as_dotnet_writes_them_are_taken_by_every_command(live: Live, tmp_
     live.good("outgoing", "purge", away, "--yes")
     live.good("queue", "delete", queue, "--yes")
     assert "create the queue" in live.bad("queue", "show", short)
+
+
+def test_commands_share_groups_of_options() -> None:
+    def size(
+        ctx: typer.Context, width: int = 1, height: Annotated[int, typer.Option()] = 2
+    ) -> tuple[int, int]:
+        assert ctx.command_path
+        return width, height
+
+    @with_options(size=size)
+    def draw(ctx: typer.Context, what: str, size: Any = None, colour: str = "red") -> None:
+        print(what, size, colour)
+
+    drawing = typer.Typer()
+    drawing.command()(draw)
+    run = CliRunner().invoke
+    assert run(drawing, ["box", "--height", "5"]).stdout == "box (1, 5) red\n"
+    options = re.findall(r"--(\w+)", run(drawing, ["--help"]).stdout)
+    assert [each for each in options if each in ("width", "height", "colour")] == [
+        "width",
+        "height",
+        "colour",
+    ]

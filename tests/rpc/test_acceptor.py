@@ -21,7 +21,6 @@ from msmq.rpc.channel import Limits
 from msmq.rpc.initiator import Bound, FaultArrived, ResponseArrived
 from msmq.rpc.mgmt import MGMT
 from msmq.rpc.pdu import (
-    WHOLE,
     AuthLevel,
     AuthType,
     Bind,
@@ -431,35 +430,3 @@ def test_whatever_comes_only_answers_go_out(
         PduType.RESPONSE,
     }
     assert {fragment.header.ptype for fragment in answers(machine.data_to_send())} <= allowed
-
-
-SMALL = Limits(max_unknown_calls=3, max_unknown_stub=100, max_partial=150)
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 6), st.sampled_from([0, 1, 8, 77]), st.integers(0, 4), st.integers(0, 120)),
-        max_size=12,
-    ),
-    st.integers(1, 400),
-)
-@settings(deadline=None)
-def test_plain_requests_mean_what_all_requests_mean(calls: list[tuple[int, int, int, int]], cut: int) -> None:
-    """A flag that means nothing makes a request go the long way: what comes of it is the same."""
-    seen = []
-    for flags in (0, PduFlags.CONC_MPX):
-        machine = opened(SMALL)
-        data = b"".join(
-            build(
-                PduType.REQUEST, call_id, Request(0, context_id, opnum).write_body() + bytes(size),
-                flags=WHOLE | flags,
-            )
-            for call_id, context_id, opnum, size in calls
-        )  # fmt: skip
-        events = []
-        for start in range(0, len(data), cut):
-            events += machine.receive_data(data[start : start + cut])
-        for call_id in range(1, 4):
-            machine.respond(call_id, b"answer")
-        seen.append((events, machine.data_to_send(), machine.state, machine.calls))
-    assert seen[0] == seen[1]

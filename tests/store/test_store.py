@@ -414,18 +414,6 @@ def test_a_store_that_failed_in_the_middle_of_a_batch_can_be_closed() -> None:
     store.close()
 
 
-def test_many_records_are_released_as_they_are_one_by_one() -> None:
-    stores = [new_store(), new_store()]
-    places = [[put(store, number, 300 + number) for number in range(60)] for store in stores]
-    sizes = [300 + number for number in range(60)]
-    for store in stores:
-        store.commit()
-    stores[0].release_all(places[0][5:], sizes[5:])
-    for address, size in zip(places[1][5:], sizes[5:], strict=True):
-        stores[1].release(address, size)
-    assert stores[0].live_bytes == stores[1].live_bytes > 0
-
-
 def test_what_waits_to_be_written_is_not_durable() -> None:
     store = new_store()
     first = put(store, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.transfer.timers import ROUTING_SERVER_CLEANUP_MS, TimerSettings, earliest
+from msmq.transfer.timers import TimerSettings, earliest
 from tests.transfer import support
 
 
@@ -23,7 +23,6 @@ def test_each_of_the_thirteen_timers_has_its_default() -> None:
     assert timers.ping_response_ms == 1_000
     assert timers.symmetric_key_short_lifetime_ms == 600_000  # of all three caches of keys
     assert timers.user_cert_lifetime_ms == 1_200_000
-    assert ROUTING_SERVER_CLEANUP_MS == 120_000
 
 
 @pytest.mark.spec("MQQB-3.1.1.3-l", "MQQB-3.1.3.1-a")

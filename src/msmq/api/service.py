@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
@@ -32,8 +31,6 @@ from msmq.api.tokens import TokenCalls
 from msmq.api.transact import TransactCalls
 from msmq.errors import InvalidParameterError, MQError, MsmqError
 from msmq.security.access import Token
-
-_log = logging.getLogger(__name__)
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from spnego import ContextProxy
 
@@ -19,13 +19,6 @@ MAX_TOKEN_BYTES: Final = 16 * 1024 * 1024
 """More than any page of an answer can need."""
 
 Observer = Callable[[bytes], None]
-
-
-class _Socket(Protocol):
-    def sendall(self, data: bytes, /) -> None: ...
-    def recv(self, size: int, /) -> bytes: ...
-    def shutdown(self, how: int, /) -> None: ...
-    def close(self) -> None: ...
 
 
 class Channel:

@@ -32,7 +32,6 @@ from msmq.manager.model import (
 )
 from msmq.manager.queues.queue import OutgoingQueue, Queue
 
-KILOBYTE: Final = 1024
 _RESERVED_NUMBERS: Final = 1 << 16
 _UNCERTAIN_NUMBERS: Final = 1 << 24
 _SMALLEST_SWEEP: Final = 1024

@@ -18,7 +18,6 @@ from msmq.wire.guid import guid_from_text
 
 UNKNOWN_AUTHN_SERVICE: Final = 0x000006D3
 """RPC_S_UNKNOWN_AUTHN_SERVICE (MS-ERREF 2.2)."""
-STATISTICS: Final = 4
 
 
 @declare

@@ -267,13 +267,9 @@ class Store:
     def release(self, address: int, payload_size: int | None = None) -> None:
         """Say that the record no longer matters. Append the record that says so first: the space is given back only
         when that one is durable. Without ``payload_size`` the size is looked up."""
-        segment = self._space.segments[address >> OFFSET_BITS]
-        self._reader.recent.forget((address,))
         if payload_size is None:
             payload_size = self._reader.payload_size(address)
-        segment.released_records += 1
-        segment.released_bytes += footprint(payload_size)
-        segment.barrier = self._next_sequence
+        self.release_all((address,), (payload_size,))
 
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
         """Release many records; see :meth:`release`."""

@@ -11,9 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-ROUTING_SERVER_CLEANUP_MS = 120_000
-"""The session cleanup interval of a routing server (note 44), which has more sessions to keep."""
-
 
 @dataclass(frozen=True, slots=True)
 class TimerSettings:

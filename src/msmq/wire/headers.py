@@ -70,7 +70,6 @@ class QueueReference(IntEnum):
 
 DESTINATION_REFERENCES: Final = frozenset({0, 3, 5, 7})
 ADMIN_REFERENCES: Final = frozenset({0, 2, 3, 5, 6, 7})
-RESPONSE_REFERENCES: Final = frozenset(range(8))
 
 
 NAME_SIZES: Final = (0, 0, 4, 4, 4, 16, 20)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from msmq.server.outbound.drain import Drain
     from msmq.server.outbound.outgoing import Outgoing
 
-_log = logging.getLogger(__name__)
 _STAYS = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 _FAILURES = {
     CloseReason.NOT_ADMITTED: ConnectionStatus.CONNECTION_REFUSED,

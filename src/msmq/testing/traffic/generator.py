@@ -10,7 +10,6 @@ from typing import Any, Final
 from msmq.testing.traffic.draft import Delivery, Door, Draft, Surroundings
 from msmq.testing.traffic.menus import MENUS, Menu
 
-_LISTS: Final = ("destination_list", "admin_list", "response_list")
 _UNASKED: Final = 0.9
 """The share of messages without an administration queue among those that ask for no acknowledgment."""
 

@@ -20,7 +20,7 @@ LARGE_BYTES: Final = 1 << 16
 """From which size on bytes had better not be copied to put something in front of them."""
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def lead(field: int, size: int) -> bytes:
     """The prefix of a field of bytes or of a nested message: its field number and its size."""
     made = bytearray((field << 3 | _LENGTH_DELIMITED,))

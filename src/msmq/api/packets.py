@@ -185,12 +185,16 @@ def write_packets(field: int, queue: Queue, found: Found) -> list[bytes]:
 
 
 def _remarks(queue: Queue, found: Found) -> Iterable[pb.Remark]:
-    remarks = {index: pb.Remark(index=index) for index in found.local}
+    remarks: dict[int, pb.Remark] = {}
     for index, local in found.local.items():
-        dead = local.dead_letter_class
-        remarks[index].authenticated = bool(local.authentication_level)
-        remarks[index].dead_letter_class = dead
-        remarks[index].dead_letter_reason = reason(dead) if dead else ""
+        authenticated, dead = bool(local.authentication_level), local.dead_letter_class
+        if authenticated or dead:
+            remarks[index] = pb.Remark(
+                index=index,
+                authenticated=authenticated,
+                dead_letter_class=dead,
+                dead_letter_reason=reason(dead) if dead else "",
+            )
     if queue.aborts:
         for index, lookup_id in enumerate(found.ids):
             if lookup_id in queue.aborts:

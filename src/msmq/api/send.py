@@ -16,7 +16,7 @@ from msmq.api.rpc import Sent
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
-from msmq.manager.mailbox.batch import RECOVERABLE, each_once
+from msmq.manager.mailbox.batch import RECOVERABLE
 from msmq.manager.mailbox.mailbox import is_destination
 from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LocalAttributes
 from msmq.manager.messages.drafts import Drafts, Posted
@@ -151,7 +151,7 @@ class Sender:
     def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
         """Add messages that come in columns. Those without a template, and those of which a packet cannot say
         something, are drafted by themselves afterwards, or told what is wrong with them."""
-        core, posting = self._manager.core, self._manager.posting
+        core = self._manager.core
         templates, local = self._templates(columns, transaction)
         journaled = zip(columns.dead_letters, columns.journals, strict=True)
         recoverable = map((pb.EXPRESS).__ne__, columns.deliveries)
@@ -164,7 +164,7 @@ class Sender:
                 each.base_flags | (0 if each.covered else priority)
                 for each, priority in zip(templates, columns.priorities, strict=True)
             ],
-            to_reach_s=each_once(posting.time_to_reach_queue_s, columns.times_to_reach_queue_s),
+            to_reach_s=core.times_to_reach_queue_s(columns.times_to_reach_queue_s),
             to_be_received_s=list(columns.times_to_be_received_s),
             asks=columns.acknowledgements,
             local=local,
@@ -201,20 +201,22 @@ class Sender:
         self, columns: Columns, transaction: Transaction | None
     ) -> tuple[list[Template], dict[int, LocalAttributes]]:
         """The template of each message, a blank one where there is none; and, by index, what no packet says."""
-        made: dict[tuple[int, int], Template] = {}
+        alone = {delivery: self._is_alone(delivery, transaction) for delivery in set(columns.deliveries)}
+        apart = list(map(alone.__getitem__, columns.deliveries))
+        made: dict[tuple[int, bool], Template] = {}
         local: dict[int, LocalAttributes] = {}
-        for number, delivery in set(zip(columns.kind, columns.deliveries, strict=True)):
-            kind, alone = columns.kinds[number], self._is_alone(delivery, transaction)
+        for number, is_alone in set(zip(columns.kind, apart, strict=True)):
+            kind = columns.kinds[number]
             try:
                 attributes = local_of(kind, self._computer)
-                template = self._template(kind, alone or transaction is not None, alone)
+                template = self._template(kind, is_alone or transaction is not None, is_alone)
             except MsmqError:
                 template = None
             else:
                 if attributes.has_any:
                     local[number] = attributes
-            made[number, delivery] = template or _BLANK
-        templates = [made[pair] for pair in zip(columns.kind, columns.deliveries, strict=True)]
+            made[number, is_alone] = template or _BLANK
+        templates = list(map(made.__getitem__, zip(columns.kind, apart, strict=True)))
         if not local:
             return templates, {}
         return templates, {

@@ -285,13 +285,13 @@ class Core:
 
         self.timers.start(self.environment.now() + period_s, expired)
 
-    def time_to_reach_queue_s(self, requested_s: int | None = None) -> int:
-        """How long a message sent here may take to its queue: as long as its sender asks or by the enterprise's
-        default, but no longer than the operator allows."""
-        if requested_s is None:
-            default = self.longest_time_to_reach_queue_s
-            requested_s = default if self.enterprise is None else self.enterprise.default_time_to_live_s
-        return min(requested_s, self.longest_time_to_reach_queue_s)
+    def times_to_reach_queue_s(self, requested_s: Iterable[int]) -> list[int]:
+        """How long messages sent here may take to their queues: as long as their senders ask, or by the enterprise's
+        default for those with the general default, but no longer than the operator allows."""
+        usual_s = longest_s = self.longest_time_to_reach_queue_s
+        if self.enterprise is not None:
+            usual_s = min(self.enterprise.default_time_to_live_s, longest_s)
+        return [usual_s if each == DEFAULT_TIME_TO_REACH_QUEUE_S else min(each, longest_s) for each in requested_s]
 
     def next_handle(self) -> int:
         return next(self._handles)

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, assert_never
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.ledger.recovered import (
     LOCAL_SIZE_SHIFT,
+    MARKS_MASK,
     MARKS_SHIFT,
     MOST_DEAD,
     NUMBER_MASK,
@@ -316,7 +317,7 @@ class Ledger:
     ) -> Sequence[int]:
         """Write messages and return their addresses. If a message was written before, the new record replaces the old
         one."""
-        flags = [mark << MARKS_SHIFT for mark in marks]
+        flags = [(mark & MARKS_MASK) << MARKS_SHIFT for mark in marks]
         local_sizes: Iterable[int] = repeat(0)
         packets = batch.packets
         if batch.local:

@@ -36,6 +36,7 @@ PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
 """The shift of a position's marks in the flags of a MESSAGE."""
 MARKS_MASK: Final = 127
+"""The marks that a record keeps: all but OWES_NO_RECEIPT."""
 LOCAL_SIZE_SHIFT: Final = 8
 _HAS_SOURCE: Final = PositionMark.HAS_SOURCE << MARKS_SHIFT
 

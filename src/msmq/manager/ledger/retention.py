@@ -60,7 +60,7 @@ class Cleaning:
         if queue is None:
             number, _ = self.core.orphans[lookup_id]
         else:
-            marks = queue.positions.marks_of(lookup_id)
+            marks = queue.positions.marks_of(lookup_id) & MARKS_MASK
             number, flags = queue.number, flags & ~(MARKS_MASK << MARKS_SHIFT) | marks << MARKS_SHIFT
         return pack_head(number, lookup_id, arrival_time, expiry, flags, transaction)
 

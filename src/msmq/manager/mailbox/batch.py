@@ -7,9 +7,9 @@ that is nearly always empty. Packets are the bytes that travel and that the stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Final, TypeVar
+from typing import Final
 
 from msmq.manager.mailbox.positions import PositionMark
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
@@ -25,8 +25,6 @@ from msmq.wire.headers import (
 )
 from msmq.wire.optional_headers import TransactionHeader
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 NEVER: Final = 0xFFFFFFFF
 """The expiry of messages without a time limit."""
 RECOVERABLE: Final = USER_RECOVERABLE
@@ -37,11 +35,13 @@ ADMIN_QUEUE: Final = UserHeader.mask("admin_reference")
 FINAL_ACK: Final = TransactionHeader.mask("final_ack_required")
 """Flags.FA of a TransactionHeader."""
 ASKS_ARRIVAL: Final = MessagePropertiesHeader.mask("positive_arrival_ack")
+_ASKS_RECEIPT: Final = MessagePropertiesHeader.mask("positive_receive_ack")
 _ASKS_LATER: Final = MessagePropertiesHeader.mask("positive_receive_ack", "negative_receive_ack")
-"""Bits of MessagePropertiesHeader.Flags: acknowledge the arrival; acknowledge what happens to the message in its
-queue."""
+"""Bits of MessagePropertiesHeader.Flags: acknowledge the arrival; that the message is received; whatever happens to it
+in its queue."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+_OWES_NO_RECEIPT: Final = int(PositionMark.OWES_NO_RECEIPT)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
 _HAS_SOURCE: Final = int(PositionMark.HAS_SOURCE)
 _DIRECT_SESSION: Final = int(PositionMark.DIRECT_SESSION)
@@ -65,13 +65,16 @@ def marks_of(
     transactional message. A transactional message of this host (``ours``) needs no FinalAck, but may have to become a
     dead letter.
     """
-    owes = bool(user_flags & ADMIN_QUEUE and asks & _ASKS_LATER)
+    asked = asks if user_flags & ADMIN_QUEUE else 0
+    owes, receipt = asked & _ASKS_LATER, asked & _ASKS_RECEIPT
     marks = _HAS_SOURCE if sourced else 0
     if ours and user_flags & USER_TH and user_flags & NEGATIVE_JOURNALING:
         marks |= _KEPT_UNREAD
     elif not ours and user_flags & USER_TH and (user_flags & _JOURNALED or final_ack):
-        owes = True
+        owes = receipt = 1
         marks |= _DIRECT_SESSION if direct else 0
+    if not receipt:
+        marks |= _OWES_NO_RECEIPT
     return marks if owes else marks | _OWES_NOTHING
 
 
@@ -84,15 +87,10 @@ def second_after(sent_time: int, limit_s: int) -> int:
     return NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER)
 
 
-def each_once(function: Callable[[_K], _V], values: Sequence[_K]) -> list[_V]:
-    """What a function gives for each of some values, called once for those that are the same."""
-    results = {value: function(value) for value in set(values)}
-    return list(map(results.__getitem__, values))
-
-
 def seconds_after(sent_time: int, limits_s: Sequence[int]) -> list[int]:
     """Like :func:`second_after`, for many limits of messages that are sent at the same time."""
-    return each_once(partial(second_after, sent_time), limits_s)
+    longest_s = NEVER - sent_time
+    return [sent_time + limit_s if limit_s < longest_s else NEVER for limit_s in limits_s]
 
 
 class Batch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import compress
 from operator import add
 from typing import Final
 
@@ -206,13 +206,13 @@ class Contents:
                 beginnings[at], packets[at], on_disk[at]
             )
         if len(packets) != count:
-            rows = iter(zip(times, packets, sources, repeat(NO_ATTRIBUTES)))
-            kept = [
-                next(rows) if address else queue.volatile[lookup_id]
-                for lookup_id, address in zip(positions.ids, positions.addresses, strict=True)
-            ]
-            times, packets, sources, _ = map(list, zip(*kept, strict=True))
-            local |= {index: row[3] for index, row in enumerate(kept) if row[3] is not NO_ATTRIBUTES}
+            for index in compress(range(count), map((0).__eq__, positions.addresses)):
+                time, packet, source, kept = queue.volatile[positions.ids[index]]
+                times.insert(index, time)
+                packets.insert(index, packet)
+                sources.insert(index, source)
+                if kept is not NO_ATTRIBUTES:
+                    local[index] = kept
             local = dict(sorted(local.items()))
         for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
             first, last = bool(marks[index] & _FIRST), bool(marks[index] & _LAST)

@@ -51,8 +51,10 @@ UNREAD: Final = frozenset(
 """The reasons for which messages leave their destination unread, or an outgoing queue unsent."""
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+_OWES_NO_RECEIPT: Final = int(PositionMark.OWES_NO_RECEIPT)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
 _MAY_OWE: Final = bytes(not marks & _OWES_NOTHING for marks in range(256))
+_MAY_OWE_RECEIPT: Final = bytes(not marks & (_OWES_NOTHING | _OWES_NO_RECEIPT) for marks in range(256))
 _IS_KEPT: Final = bytes(bool(marks & _KEPT_UNREAD) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks with these bits."""
 _RECORDS_EACH: Final = 2
@@ -169,11 +171,12 @@ class Mailbox(Contents):
         numbers = self.core.next_sequential_ids(len(batch))
         if queue.transactional:
             return numbers
-        tops = [
-            0 if user_flags & USER_TH else (7 - (base_flags & 7)) << 56
-            for user_flags, base_flags in zip(batch.user_flags, batch.base_flags, strict=True)
+        return [
+            number if user_flags & USER_TH else number | (7 - (base_flags & 7)) << 56
+            for user_flags, base_flags, number in zip(
+                batch.user_flags, batch.base_flags, numbers, strict=True
+            )
         ]
-        return [top | number for top, number in zip(tops, numbers, strict=True)]
 
     def _written(
         self,
@@ -191,7 +194,7 @@ class Mailbox(Contents):
         addresses = [0] * len(batch)
         chosen = list(compress(range(len(batch)), on_disk))
         if chosen:  # first, because a full disk refuses all of them
-            part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
+            part_ids, part_marks = list(compress(ids, on_disk)), bytes(compress(marks, on_disk))
             written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
@@ -310,7 +313,8 @@ class Mailbox(Contents):
             return b"\1" * len(positions.ids)
         if not is_destination(queue) or reason == MessageClass.NORMAL:
             return b""
-        owing = positions.marks.translate(_MAY_OWE)
+        received = reason == MessageClass.ACK_RECEIVE
+        owing = positions.marks.translate(_MAY_OWE_RECEIPT if received else _MAY_OWE)
         return bytes(owing) if 1 in owing else b""
 
     def _read_first(

@@ -43,9 +43,10 @@ class PositionMark(IntEnum):
 
     FIRST and LAST are FirstInTransaction and LastInTransaction, which a packet does not have when it is written before
     they are known. OWES_NOTHING: no acknowledgment can be due for the message after its arrival, whatever becomes of
-    it. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local attributes and
-    so is longer. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its FinalAck goes to
-    that address, because the session that brought it knew no GUIDs.
+    it. OWES_NO_RECEIPT: none is due if it is received; this one is only in memory, and after a restart the message is
+    read to find it out. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local
+    attributes and so is longer. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
+    FinalAck goes to that address, because the session that brought it knew no GUIDs.
     """
 
     FIRST = 1
@@ -55,6 +56,7 @@ class PositionMark(IntEnum):
     HAS_LOCAL = 16
     HAS_SOURCE = 32
     DIRECT_SESSION = 64
+    OWES_NO_RECEIPT = 128
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
@@ -331,22 +333,19 @@ class PositionList:
         state: PositionState = PositionState.AVAILABLE,
     ) -> None:
         """Enter places. Those of one priority are given in ascending order; as a rule they stand behind all others."""
-        if len({lookup_id >> 56 for lookup_id in ids}) == 1:
-            top = ids[0] >> 56
-            _add(self._lanes.get(top) or self._lane(top), ids, addresses, sizes, marks, state)
-        else:
-            indices: dict[int, list[int]] = {}
-            for index, lookup_id in enumerate(ids):
-                indices.setdefault(lookup_id >> 56, []).append(index)
-            for top, own in indices.items():
-                _add(
-                    self._lanes.get(top) or self._lane(top),
-                    [ids[index] for index in own],
-                    [addresses[index] for index in own],
-                    [sizes[index] for index in own],
-                    bytes(marks[index] for index in own),
-                    state,
-                )
+        tops = {lookup_id >> 56 for lookup_id in ids}
+        if len(tops) > 1:
+            order = sorted(range(len(ids)), key=ids.__getitem__)
+            ids = array("Q", [ids[index] for index in order])
+            addresses = array("Q", [addresses[index] for index in order])
+            sizes = array("I", [sizes[index] for index in order])
+            marks = bytes([marks[index] for index in order])
+        start = 0
+        for top in sorted(tops):
+            stop = bisect_left(ids, (top + 1) << 56, start)
+            lane = self._lanes.get(top) or self._lane(top)
+            _add(lane, ids, addresses, sizes, marks, state, start, stop)
+            start = stop
         self.count += len(ids)
         self.total_bytes += sum(sizes)
 
@@ -516,9 +515,11 @@ def _add(
     sizes: Sequence[int],
     marks: bytes | bytearray,
     state: int,
+    done: int,
+    end: int,
 ) -> None:
-    count, done = len(ids), 0
-    while done < count:
+    """Enter the places of columns from one index up to another into a lane."""
+    while done < end:
         chunk = lane.chunks[-1] if lane.chunks else None
         if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
             lane.insert(ids[done], addresses[done], sizes[done], state, marks[done])
@@ -526,7 +527,7 @@ def _add(
             continue
         if chunk is None or len(chunk.ids) >= CHUNK:
             chunk = lane.extend(ids[done])
-        upto = min(done + CHUNK - len(chunk.ids), count)
+        upto = min(done + CHUNK - len(chunk.ids), end)
         chunk.ids.extend(ids[done:upto])
         chunk.addresses.extend(addresses[done:upto])
         chunk.sizes.extend(sizes[done:upto])

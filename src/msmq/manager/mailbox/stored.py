@@ -44,7 +44,8 @@ LARGEST_ENVELOPE: Final = 4096
 
 @dataclass(slots=True)
 class LocalAttributes:
-    """Attributes of Message (MS-MQDMPR 3.1.1.12) that no header carries."""
+    """Attributes of Message (MS-MQDMPR 3.1.1.12) that no header carries. Messages share them, so nobody sets one:
+    :meth:`changed` makes others."""
 
     allow_peek_when_locked: bool = False
     application_deadletter_queue: str = ""
@@ -149,10 +150,10 @@ def _written(values: tuple[object, ...]) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _read(text: bytes) -> tuple[Any, ...]:
+def _read(text: bytes) -> LocalAttributes:
     """Decode local attributes. Unknown names were written by other versions and are ignored."""
     found = json.loads(text)
-    return tuple(_values(LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})))
+    return LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})
 
 
 def arrival_times_of(beginnings: Iterable[bytes]) -> list[int]:
@@ -168,7 +169,7 @@ def unpacked(beginning: bytes, rest: bytes, marks: int) -> tuple[int, bytes, byt
         return arrival_time, rest, beginning[ENVELOPE_SIZE:], NO_ATTRIBUTES
     middle = HOST_ADDRESS_SIZE if marks & PositionMark.HAS_SOURCE else 0
     start = middle + length
-    local = LocalAttributes(*_read(rest[middle:start])) if length else NO_ATTRIBUTES
+    local = _read(rest[middle:start]) if length else NO_ATTRIBUTES
     return arrival_time, rest[start:], rest[:middle], local
 
 

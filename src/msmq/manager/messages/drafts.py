@@ -52,7 +52,7 @@ from msmq.manager.messages.template import (
     write_packets,
 )
 from msmq.manager.messages.transactions import Transaction
-from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
+from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.outgoing_queues import queue_manager_of
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import QueueOperation, Token
@@ -252,7 +252,7 @@ class Posting:
             positive_journaling=message.positive_journaling_requested,
         )
         base_flags = template.base_flags | (0 if covered else message.priority)
-        reach_s = self.time_to_reach_queue_s(message.time_to_reach_queue_s)
+        (reach_s,) = core.times_to_reach_queue_s((message.time_to_reach_queue_s,))
         receive_s, asks = message.time_to_be_received_s, message.acknowledgements_requested
         row = (
             template.form, ordinal, number, user_flags, base_flags, reach_s, receive_s, asks, message.body,
@@ -415,13 +415,14 @@ class Posting:
         """Complete a message with what only the queue manager knows. ``transaction`` is the number of its transaction,
         or 0; a message that is ``alone`` in it is its first and its last."""
         core = self.core
+        (reach_s,) = core.times_to_reach_queue_s((message.time_to_reach_queue_s,))
         complete = replace(
             message,
             destination_queue_format_name=destination,
             destination_queue_manager_identifier=address,
             identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
             sent_time=core.now_s,
-            time_to_reach_queue_s=self.time_to_reach_queue_s(message.time_to_reach_queue_s),
+            time_to_reach_queue_s=reach_s,
         )
         if caller is not None and not complete.sender_identifier:
             complete.sender_identifier = caller.user.encode()
@@ -433,10 +434,6 @@ class Posting:
         if alone:
             complete.first_in_transaction = complete.last_in_transaction = True
         return complete
-
-    def time_to_reach_queue_s(self, asked_s: int) -> int:
-        """The time limit of a message; one with the general default gets the enterprise's."""
-        return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
 
     @staticmethod
     def local(message: Message) -> LocalAttributes:

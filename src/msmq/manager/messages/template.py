@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -210,7 +211,9 @@ def _refusal(asks: int, message_class: int, correlation: bytes, size: int) -> Ms
     )
 
 
+@lru_cache(maxsize=1024)
 def _label(label: str) -> bytes:
+    """A label as a packet has it. Cached, because labels tell kinds of messages and are often the same."""
     text = bytes_of(label + "\0")
     if "\0" in label:
         raise IllegalPropertyValueError("A label holds no null character.")

@@ -435,6 +435,8 @@ class Book:
         for lookup_id in self.damaged & self.current.messages.keys():
             queue = self._queue(self.current.messages[lookup_id].place)
             if queue.positions.get(lookup_id) is None:
+                for work in self.works.values():
+                    work.operations = [each for each in work.operations if each.lookup_id != lookup_id]
                 self._happened(self._gone(lookup_id))
 
     def _check_state(self, lookup_id: int, state: PositionState) -> None:

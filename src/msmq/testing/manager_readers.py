@@ -47,6 +47,7 @@ class Readers(SimulatedHost):
             assert self.disk.capacity is not None
             self._forget_damaged()
             return
+        self.damaged.difference_update(taken.ids)  # the log held an older, sound copy
         self._forget_damaged()
         readable, found = self._readable(path), list(taken.ids)
         assert found == readable[: len(found)], "not the first messages"

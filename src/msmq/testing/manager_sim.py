@@ -380,6 +380,8 @@ class ManagerSimulation(Senders, Readers):
         self.disk.flip(segment_name(number), offset + bit // 8, 1 << bit % 8)
         self.damaged.add(lookup_id)
         reported = self.reported
+        if lookup_id in self.held and self.rng.random() < 0.5:
+            return  # it is met later
         if lookup_id not in self.held:
             if self.rng.random() < 0.5:
                 self._meet_damage(lookup_id)

@@ -7,12 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmq.api import rpc
-from msmq.api.frames import METHODS, OPEN, PONG, WINDOW, Frames, frame, window, window_size
+from msmq.api.frames import MESSAGE, METHODS, OPEN, PONG, WINDOW, Frames, frame, window, window_size
 from msmq.errors import DecodeError
 
 frames = st.lists(
     st.tuples(st.integers(OPEN, PONG), st.integers(0, 2**64 - 1), st.binary(max_size=60)), max_size=6
 )
+
+
+@pytest.mark.parametrize("size", [1 << 16, 200_000])
+def test_a_large_frame_may_be_cut_anywhere(size: int) -> None:
+    payload = bytes(range(256)) * (size // 256)
+    data = b"".join((*frame(MESSAGE, 1, payload), *frame(PONG, 0)))
+    for cut in (*range(1, 20), size // 2, *range(len(data) - 20, len(data))):
+        cutter = Frames()
+        found = cutter.feed(data[:cut]) + cutter.feed(data[cut:])
+        assert found == [(MESSAGE, 1, payload), (PONG, 0, b"")]
 
 
 @given(frames, st.integers(1, 30))

@@ -103,8 +103,15 @@ class Frames:
                 return frames
             frames.append((*self._begun, self.landing.whole()))
             self.landing = None
-        elif self._rest:
+        elif len(self._rest) < head:
             data = self._rest + data
+        else:
+            size, kind, number = _HEAD.unpack_from(self._rest)
+            start = head + size - len(self._rest)
+            if len(data) < start:
+                self._rest += data
+                return frames
+            frames.append((kind, number, self._rest[head:] + data[:start]))
         end = len(data)
         while end - start >= head:
             size, kind, number = _HEAD.unpack_from(data, start)

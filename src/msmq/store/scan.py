@@ -45,6 +45,7 @@ from msmq.store.layout import (
 
 _LEAD_SIZE: Final = LEAD.size
 _NOTHING: Final = bytes(8)
+_ZEROS: Final = bytes(1 << 16)
 UNKNOWN: Final = 1 << 64
 """Replaces a sequence number: batches follow, but none of their headers can be read."""
 
@@ -191,7 +192,9 @@ class _Reader:
 
 
 def _is_zero(data: bytes, start: int, stop: int) -> bool:
-    return data[start:stop] == bytes(stop - start)
+    pieces = range(start, stop - len(_ZEROS) + 1, len(_ZEROS))
+    rest = start + len(pieces) * len(_ZEROS)
+    return all(data.startswith(_ZEROS, piece) for piece in pieces) and not any(data[rest:stop])
 
 
 def scan(data: bytes, store_id: bytes, number: int, following: int | None) -> Scan:

@@ -140,8 +140,13 @@ class StreamReader:
             if len(self._begun) + len(chunk) < self._wanted:
                 self._begun += chunk
                 return found
-            chunk = bytes(self._begun) + chunk
+            begun = bytes(self._begun)
             self._begun.clear()
+            if self._wanted == _HEAD:  # only now the packet's length can be read
+                chunk = begun + chunk
+            else:
+                start = self._wanted - len(begun)
+                found.append(begun + chunk[:start])
         start = self._cut(chunk, start, found)
         self.finished += len(found)
         if start < len(chunk):

@@ -25,7 +25,7 @@ class Landing:
     def __init__(self, size: int) -> None:
         self._size = size
         self._bytes = BytesIO()
-        self._view = memoryview(b"")
+        self._view = memoryview(bytearray())
         self.filled = 0
 
     @property

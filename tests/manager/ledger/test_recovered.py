@@ -69,9 +69,9 @@ def test_what_is_dead_is_released(early: bool) -> None:
     found.moved[2] = 17
     found.dead |= {2, 4, 99}
     if early:
-        found.bury(lambda *record: released.append(record))
+        found.bury(lambda *columns: released.extend(zip(*columns, strict=True)))
     found.add(block((5, 50)))
-    found.settle(lambda *record: released.append(record))
+    found.settle(lambda *columns: released.extend(zip(*columns, strict=True)))
     assert sorted(released) == [(20, 108), (40, 108)]
     assert list(found.lanes()[16, 0].ids) == [1, 3, 5]
     assert found.moved == {}
@@ -84,7 +84,7 @@ def test_of_a_message_and_its_copies_the_last_one_counts() -> None:
     found.highest = 8
     found.add(block((9, 90), (1, 100)))
     found.add(block((1, 110), (8, 120), queue=17))
-    found.settle(lambda *record: released.append(record))
+    found.settle(lambda *columns: released.extend(zip(*columns, strict=True)))
     assert sorted(released) == [(10, 108), (80, 108), (100, 108)]
     lanes = found.lanes()
     assert {queue: list(lane.ids) for (queue, _), lane in lanes.items()} == {16: [2, 7, 9], 17: [1, 8]}
@@ -95,7 +95,7 @@ def test_a_copy_comes_back_to_its_place() -> None:
     found = Recovered()
     found.add(block((2, 20), (3, 30)))
     found.add(block((1, 40)))
-    found.settle(lambda *record: None)
+    found.settle(lambda *columns: None)
     lane = found.lanes()[16, 0]
     assert (list(lane.ids), list(lane.addresses)) == ([1, 2, 3], [40, 20, 30])
     assert list(lane.sizes) == [packet_size(108, 0)] * 3
@@ -113,7 +113,7 @@ def test_lanes_are_those_of_queues_and_priorities(queues: int) -> None:
             rows.append(row(MESSAGE, top << 56 | number, number, queue))
             expected.setdefault((queue, top), []).append(top << 56 | number)
         found.add(Rows(b"".join(rows), MESSAGE, DELETE).messages())
-    found.settle(lambda *record: None)
+    found.settle(lambda *columns: None)
     assert {key: list(lane.ids) for key, lane in found.lanes().items()} == expected
 
 
@@ -122,7 +122,7 @@ def test_messages_stand_where_they_were_moved() -> None:
     found.add(block((1, 10), (2, 20), (3, 30)))
     found.committed[4] = Standing(16, 40, 108, NEVER, 0)
     found.moved = {2: 17, 4: 17, 3: 16, 99: 17}
-    found.settle(lambda *record: None)
+    found.settle(lambda *columns: None)
     assert {queue: list(lane.ids) for (queue, _), lane in found.lanes().items()} == {16: [1, 3], 17: [2, 4]}
     assert found.moved == {2: 17, 4: 17}, "only those whose record says another queue"
 

@@ -405,7 +405,7 @@ class Ledger:
 
         Cleaning may have left a record and its copy behind; then the later one counts.
         """
-        found, release = Recovered(), self.store.release
+        found, release = Recovered(), self.store.release_all
         for data in filter(None, self.store.recover_rows()):
             rows = Rows(data, Kind.MESSAGE, Kind.DELETE)
             found.add(rows.messages())

@@ -15,7 +15,7 @@ import struct
 import sys
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, chain, compress, islice, repeat
@@ -55,7 +55,8 @@ _PIECE: Final = struct.Struct("24s")
 _ODD: Final = bytes(value & PEEKABLE_WHEN_LOCKED for value in range(256))
 _FLIP: Final = bytes.maketrans(b"\0\1", b"\1\0")
 
-Release = Callable[[int, int], None]
+Release = Callable[[Sequence[int], Sequence[int]], None]
+"""Releases records, given their addresses and the sizes of their payloads."""
 
 
 @cache
@@ -275,14 +276,18 @@ class Recovered:
         for number, block in enumerate(self.blocks):
             self.blocks[number] = _without(block, bytes(map(dead.__contains__, block.ids)), release)
         for lookup_id in dead.intersection(self.committed):
-            release(*self.committed.pop(lookup_id)[1:3])
+            self._drop_committed(lookup_id, release)
         for lookup_id in dead.intersection(self.moved):
             del self.moved[lookup_id]
         for operations in self.open_transactions.values():
             for lookup_id in dead.intersection(operations):
                 operation = operations.pop(lookup_id)
-                release(operation.address, operation.payload_size)
+                release((operation.address,), (operation.payload_size,))
         dead.clear()
+
+    def _drop_committed(self, lookup_id: int, release: Release) -> None:
+        standing = self.committed.pop(lookup_id)
+        release((standing.address,), (standing.payload_size,))
 
     def settle(self, release: Release) -> None:
         """Remove deleted messages and the originals of copies, when the whole log has been read."""
@@ -299,7 +304,7 @@ class Recovered:
                 self.blocks[number] = _without(block, bytes(map(ne, newest, block.addresses)), release)
             for lookup_id in copies.intersection(self.committed):
                 if self.committed[lookup_id].address != last[lookup_id]:
-                    release(*self.committed.pop(lookup_id)[1:3])
+                    self._drop_committed(lookup_id, release)
             copies.clear()
         self._place_moved()
 
@@ -350,10 +355,9 @@ class Recovered:
 
 
 def _without(block: Block, gone: bytes, release: Release) -> Block:
-    if not any(gone):
+    if 1 not in gone:
         return block
-    for address, size in compress(zip(block.addresses, block.sizes, strict=True), gone):
-        release(address, size)
+    release(list(compress(block.addresses, gone)), list(compress(block.sizes, gone)))
     return block.only(gone.translate(_FLIP))
 
 

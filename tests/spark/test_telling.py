@@ -96,7 +96,7 @@ def _in_an_option(spark: SparkSession, _: Path) -> None:
     [
         (_in_a_task, "KeyError: 'no such number'"),
         (_in_a_row, "[USER_RAISED_EXCEPTION] enough SQLSTATE: P0001"),
-        (_while_writing, "Mkdirs failed to create"),
+        (_while_writing, "Parent path is not a directory"),
         (_in_a_plan, "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"),
         (_in_an_option, "There is no option queeu"),
     ],

@@ -114,9 +114,8 @@ def decode_stores(
     states = _states(tasks, files)
     # Spark takes a table of a million numbers, which compress well, for one to send to every task.
     rows = found.join(states.hint("merge"), ["store", "address"], "left")
-    rows = rows.where(
-        "error IS NOT NULL OR state IS NOT NULL"
-    )  # cleaning may have left a record and its copy
+    # Cleaning may have left a record and its copy, of which only the newest has a state.
+    rows = rows.where("error IS NOT NULL OR state IS NOT NULL")
     rows = rows.withColumn("state", f.expr("IF(error IS NULL, state, NULL)"))
     rows = rows.withColumn("queue_number", f.coalesce("now_in", "queue_number")).drop("queue")
     columns = ["store", "file", "state", "error", *(name for name, _ in table.types)]
@@ -137,14 +136,11 @@ def _states(tasks: DataFrame, files: Sequence[SegmentFile]) -> DataFrame:
     changes = changes.withColumn("key", f.expr("coalesce(transaction, unhex(hex(lookup_id)))"))
     changes = changes.join(outcomes.hint("merge"), ["store", "key"], "left")
     is_done = f"(transaction IS NULL OR outcome = {_COMMITTED})"
+    put = "max(struct(address, queue_number, transaction, outcome)) FILTER (WHERE says = 'Put')"
+    moved = f"max(struct(address, queue_number)) FILTER (WHERE says = 'Moved' AND {is_done})"
+    removed = f"coalesce(bool_or(says = 'Gone' AND {is_done}), false)"
     messages = changes.groupBy("store", "lookup_id").agg(
-        f.expr("max(struct(address, queue_number, transaction, outcome)) FILTER (WHERE says = 'Put')").alias(
-            "put"
-        ),
-        f.expr(f"coalesce(bool_or(says = 'Gone' AND {is_done}), false)").alias("is_removed"),
-        f.expr(f"max(struct(address, queue_number)) FILTER (WHERE says = 'Moved' AND {is_done})").alias(
-            "moved"
-        ),
+        f.expr(put).alias("put"), f.expr(moved).alias("moved"), f.expr(removed).alias("is_removed")
     )
     return messages.where("put IS NOT NULL").select(
         "store",

@@ -65,8 +65,8 @@ _STAGE: Final = "Job aborted due to stage failure"
 _ADVICE: Final = (
     (
         ("OutOfMemoryError", "Not enough memory", "worker exited unexpectedly", "exited with code 137"),
-        "It, or this computer, has run out of memory: give it more (spark.driver.memory and spark.executor.memory, for "
-        "spark-submit --driver-memory and --executor-memory).",
+        "Spark, or this computer, has run out of memory: give it more (spark.driver.memory and spark.executor.memory, "
+        "for spark-submit --driver-memory and --executor-memory).",
     ),
     (
         ("No space left on device", "Disk quota exceeded"),

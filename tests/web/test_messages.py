@@ -18,8 +18,9 @@ NO_NUMBER = f"{'0' * 8}-0000-0000-0000-{'0' * 12}%5C9999999999"
 """As the document wants an identifier, with a number that no message has."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def box(live: Live) -> str:
+    """Filled once for each process, which may come back to this module."""
     messages = [
         msmq.Message(
             {"order": number, "lines": [{"sku": f"A{number}"}]},

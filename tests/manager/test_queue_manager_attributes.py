@@ -332,7 +332,9 @@ def test_the_enterprise_says_how_long_a_message_may_travel() -> None:
     assert host.core.times_to_reach_queue_s((345_600,)) == [345_600]
     host.enterprise.attributes["default_time_to_live_s"] = 3600
     host.restart()
-    assert host.core.times_to_reach_queue_s((345_600, 60)) == [3600, 60], "the general default stands for its own"
+    assert host.core.times_to_reach_queue_s((345_600, 60)) == [3600, 60], (
+        "the general default stands for its own"
+    )
 
 
 @pytest.mark.spec("DMPR-6-c")

@@ -293,7 +293,9 @@ class Core:
         usual_s = longest_s = self.longest_time_to_reach_queue_s
         if self.enterprise is not None:
             usual_s = min(self.enterprise.default_time_to_live_s, longest_s)
-        return [usual_s if each == DEFAULT_TIME_TO_REACH_QUEUE_S else min(each, longest_s) for each in requested_s]
+        return [
+            usual_s if each == DEFAULT_TIME_TO_REACH_QUEUE_S else min(each, longest_s) for each in requested_s
+        ]
 
     def next_handle(self) -> int:
         return next(self._handles)

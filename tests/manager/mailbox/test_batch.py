@@ -92,11 +92,13 @@ def test_time_limits_end_at_a_second_that_fits() -> None:
 
 
 def test_marks_say_who_may_have_to_hear_of_a_message() -> None:
-    owes_nothing, kept = PositionMark.OWES_NOTHING, PositionMark.KEPT_UNREAD
+    no_receipt, kept = PositionMark.OWES_NO_RECEIPT, PositionMark.KEPT_UNREAD
+    owes_nothing = PositionMark.OWES_NOTHING | no_receipt
     admin, transactional, negative, positive = 1 << 13, USER_TH, 0x100, 0x200
     assert marks_of(0, 0xF, ours=True) == marks_of(0, 0xF, ours=False) == owes_nothing, "no queue is named"
     assert marks_of(admin, 0x1, ours=False) == owes_nothing, "the arrival is told at once"
-    assert marks_of(admin, 0x2, ours=False) == marks_of(admin, 0x8, ours=True) == 0
+    assert marks_of(admin, 0x2, ours=False) == marks_of(admin, 0xA, ours=True) == 0
+    assert marks_of(admin, 0x8, ours=True) == no_receipt, "only that it was not received"
     assert marks_of(negative, 0, ours=True) == owes_nothing, "delivered when it reached its queue"
     assert marks_of(transactional | negative, 0, ours=True) == owes_nothing | kept
     assert marks_of(transactional | positive, 0, ours=True) == owes_nothing
@@ -259,6 +261,36 @@ def test_what_senders_have_to_hear_of_is_read_before_anything_goes(
     host.kill()
     assert len(host.find().positions) == 0
     assert len(host.find("admin").positions) == 2, "recoverable as the messages they are about"
+
+
+def test_received_messages_are_read_only_if_a_receipt_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart it is not known any more who asked for what; then they are read, and told nothing."""
+    host = Host(spying=False)
+    host.queue("admin")
+    queue = host.queue()
+    asking = [message(bytes((asked,)), recoverable=True, admin=ADMIN, acknowledge=asked) for asked in (2, 8)]
+    ids = [*host.manager.mailbox.put(queue, host.batch(*asking, *asking))]
+    read: list[int] = []
+
+    def receive(chosen: Sequence[int]) -> None:
+        read_many = host.store.read_many
+
+        def counted(records: list[tuple[int, int]], cuts: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
+            read.append(len(records))
+            return read_many(records, cuts)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(host.store, "read_many", counted)
+            host.manager.mailbox.remove(host.find(), chosen, MessageClass.ACK_RECEIVE)
+
+    receive(ids[:2])
+    assert read == [1]
+    assert len(host.find("admin").positions) == 1
+    host.store.commit()
+    host.kill()
+    receive(ids[2:])
+    assert read == [1, 2]
+    assert len(host.find("admin").positions) == 2
 
 
 def test_journals_take_of_a_group_what_fits(host: Host) -> None:

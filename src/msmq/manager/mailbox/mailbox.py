@@ -32,7 +32,7 @@ from msmq.manager.mailbox.stored import (
     StoredMessage,
 )
 from msmq.manager.model import EnqueueStatus, QueueType
-from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
+from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, finish_wait
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_TH
 from msmq.wire.properties.queue import within_quota
@@ -588,16 +588,3 @@ def is_destination(queue: Queue) -> bool:
 def purge_reason(queue: Queue) -> MessageClass:
     """The reason for purging a queue. Messages of an outgoing queue have not reached their destination yet."""
     return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
-
-
-def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:
-    """End a wait, exactly once, and remove it everywhere."""
-    assert not reader.over
-    reader.over = True
-    if reader.timer is not None:
-        reader.timer.cancelled = True
-    queue = reader.descriptor.queue
-    if queue is not None:
-        queue.waiting.remove(reader)
-    reader.descriptor.waiting.remove(reader)
-    reader.finish(status, position)

@@ -28,7 +28,7 @@ from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.mailbox.contents import Found, Known
 from msmq.manager.mailbox.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
-from msmq.manager.mailbox.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
+from msmq.manager.mailbox.mailbox import MQ_OK, Mailbox, purge_reason
 from msmq.manager.mailbox.positions import START, Positions, PositionState
 from msmq.manager.mailbox.seek import next_readable, seek_by_id, seek_neighbour
 from msmq.manager.mailbox.stored import StoredMessage, allows_peek_when_locked
@@ -41,6 +41,7 @@ from msmq.manager.queues.queue import (
     ReadDone,
     ReadResult,
     WaitingRead,
+    finish_wait,
 )
 from msmq.wire.classes import MessageClass
 

@@ -22,12 +22,12 @@ from msmq.manager.event import Event
 from msmq.manager.ledger.ledger import TransactionOutcome
 from msmq.manager.ledger.recovered import NUMBER_MASK
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, Batch
-from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
+from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, is_destination, purge_reason
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.retries import Retry
 from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LARGEST_FRONT, StoredMessage
 from msmq.manager.model import OperationType
-from msmq.manager.queues.queue import Queue, WaitingRead
+from msmq.manager.queues.queue import Queue, WaitingRead, finish_wait
 from msmq.wire.classes import MessageClass
 
 _LARGEST_NUMBER: Final = (1 << 20) - 1

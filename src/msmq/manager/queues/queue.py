@@ -201,3 +201,16 @@ class OpenQueueDescriptor:
     """The reader's own policy for messages that it rejects."""
     begun: set[int] = field(default_factory=set)
     """Messages read in two phases through this descriptor whose second phase is still to come."""
+
+
+def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:
+    """End a wait, exactly once, and remove it everywhere."""
+    assert not reader.over
+    reader.over = True
+    if reader.timer is not None:
+        reader.timer.cancelled = True
+    queue = reader.descriptor.queue
+    if queue is not None:
+        queue.waiting.remove(reader)
+    reader.descriptor.waiting.remove(reader)
+    reader.finish(status, position)

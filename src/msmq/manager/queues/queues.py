@@ -50,7 +50,7 @@ from msmq.manager.directory import (
 )
 from msmq.manager.ledger.queue_records import queue_record
 from msmq.manager.ledger.recovered import NUMBER_MASK
-from msmq.manager.mailbox.mailbox import Mailbox, finish_wait, purge_reason
+from msmq.manager.mailbox.mailbox import Mailbox, purge_reason
 from msmq.manager.mailbox.positions import START, PositionState
 from msmq.manager.messages.readers import Reading
 from msmq.manager.model import (
@@ -62,7 +62,7 @@ from msmq.manager.model import (
     QueueType,
 )
 from msmq.manager.queues.outgoing_queues import OutgoingQueues, Purpose, is_http
-from msmq.manager.queues.queue import OpenQueueDescriptor, OutgoingQueue, Queue
+from msmq.manager.queues.queue import OpenQueueDescriptor, OutgoingQueue, Queue, finish_wait
 from msmq.manager.queues.resolution import Naming
 from msmq.security.access import Privilege, QueueManagerOperation, QueueOperation, Token
 from msmq.security.sid import Sid

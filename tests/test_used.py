@@ -33,6 +33,7 @@ CALLED_FROM_OUTSIDE = {
         "wire/variant.py": ("encode_variant",),
     },
     "asyncio": {
+        "api/intake.py": ("Intake.get_buffer", "Intake.buffer_updated"),
         "rpc/client.py": ("_Socket.get_buffer", "_Socket.buffer_updated"),
         "rpc/connection.py": ("Connection.get_buffer", "Connection.buffer_updated"),
         "server/ping_responder.py": ("_Asking.error_received",),

@@ -126,4 +126,3 @@ async def test_messages_to_other_hosts_wait_here(tmp_path: Path) -> None:
         await far.send("x")
         (outgoing,) = await mq.outgoing_queues()
         assert outgoing.messages == 1
-        assert (await far.peek()).text == "x"

@@ -327,5 +327,10 @@ class QueueManager:
 
     # --- time ---------------------------------------------------------------------------------------------------
 
+    @property
+    def next_deadline(self) -> float | None:
+        """The time when :meth:`run_timers` has something to do."""
+        return self.core.timers.next_deadline
+
     def run_timers(self) -> int:
         return self.core.timers.run(self.core.environment.now())

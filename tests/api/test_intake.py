@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import uvloop
@@ -81,3 +83,26 @@ def test_large_frames_are_read_to_their_place(loop_factory: type[asyncio.Abstrac
         assert reader.found == sent
         assert reader.times_heard
         assert reader.handed_on < sum(map(len, payloads)) // 2
+
+
+def test_event_loops_of_several_threads_read_at_the_same_time() -> None:
+    """Each reads what was sent to it, and nothing of what another one reads at that moment."""
+    count = 2_000
+
+    def send(writing: socket.socket, data: bytes) -> None:
+        with writing:
+            writing.sendall(data)
+
+    async def read(number: int) -> bool:
+        payload = bytes((number,)) * 3_000
+        reading, writing = socket.socketpair()
+        _, reader = await asyncio.get_running_loop().create_connection(Reading, sock=reading)
+        data = b"".join(frame(MESSAGE, number, payload)) * count
+        await asyncio.gather(asyncio.to_thread(send, writing, data), reader.closed)
+        return reader.found == [(MESSAGE, number, payload)] * count
+
+    def run(number: int) -> bool:
+        return asyncio.run(read(number))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(run, range(4)))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Final
 
 from msmq.wire.landing import Landing
 
-_shared: Final = memoryview(bytearray(1 << 18))
-"""Where all connections read to. What has come is copied before anybody else can read."""
+_BUFFER_BYTES: Final = 1 << 18
+
+
+class _Shared(threading.local):
+    """Where all connections of a thread read to. What has come is copied before another of them reads; event loops of
+    other threads, which read at the same time, have a buffer of their own."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(_BUFFER_BYTES))
+
+
+_shared: Final = _Shared()
 
 
 class Intake(asyncio.BufferedProtocol):
@@ -33,11 +44,11 @@ class Intake(asyncio.BufferedProtocol):
             self._used = landing
             return spot
         self._used = None
-        return _shared
+        return _shared.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._used is None:
-            self.data_received(bytes(_shared[:nbytes]))
+            self.data_received(bytes(_shared.buffer[:nbytes]))
         else:
             self._used.landed(nbytes)
             self.heard()

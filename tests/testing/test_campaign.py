@@ -32,3 +32,16 @@ def test_a_failure_can_be_replayed(
     with pytest.raises(AssertionError):
         main(["--sim", "store", "--seed", "7", "--seeds", "1", "--steps", "5"])
     assert "make sim SIM=store SEED=7 SEEDS=1 STEPS=5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seeds", "logged"), [("2", False), ("1", True)])
+def test_only_the_replay_of_one_seed_shows_what_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, seeds: str, logged: bool
+) -> None:
+    def complain(seed: int, steps: int) -> None:
+        logging.getLogger("msmq.store").error("the simulated disk failed")
+
+    logging.disable(logging.NOTSET)
+    monkeypatch.setitem(SIMULATORS, "store", complain)
+    main(["--sim", "store", "--seeds", seeds])
+    assert ("the simulated disk failed" in caplog.text) is logged

@@ -72,6 +72,17 @@ def test_differences_are_named(other: State, what: str) -> None:
 
 def test_damaged_messages_do_not_count() -> None:
     assert state().differs(state(Gone(1)), besides={1}) == ""
+    without = state(Promised(b"t", PROMISE.operations[:1]))
+    assert state(PROMISE).differs(without).startswith("promised transactions")
+    assert state(PROMISE).differs(without, besides={1}) == ""
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_lost_message_stands_nowhere(lost: int) -> None:
+    left = state(PROMISE)
+    left.forget(lost)
+    assert left.standing.keys() == {1, 2} - {lost}
+    assert [member.lookup_id for member in left.promised[b"t"]] == [3 - lost]
 
 
 def test_a_copy_is_of_its_own() -> None:

@@ -17,7 +17,7 @@ from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_book import ENQUEUE, Book, Held
 from msmq.testing.manager_channel import Channel, Reader
 from msmq.testing.manager_follow import LATE
-from msmq.testing.manager_model import Gone, Operation, State, Traits, Work
+from msmq.testing.manager_model import Operation, State, Traits, Work
 
 
 class Leaving(Subscriber):
@@ -122,7 +122,7 @@ class SimulatedHost(Book):
             highest = event.highest
             difference = candidate.differs(found, self.damaged)
         for lookup_id in self.damaged & candidate.standing.keys() - found.standing.keys():
-            candidate.apply([Gone(lookup_id)])
+            candidate.forget(lookup_id)
         for lookup_id in self.damaged & found.messages.keys():
             # It stays in the log until its segment goes, and must be found again.
             candidate.messages[lookup_id] = found.messages[lookup_id]

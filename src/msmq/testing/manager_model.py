@@ -148,6 +148,11 @@ class State:
             case Ended(transaction):
                 self.promised.pop(transaction, None)
 
+    def forget(self, lookup_id: int) -> None:
+        """Forget a message that is lost, wherever it stands, and what prepared transactions did to it."""
+        self.messages.pop(lookup_id, None)
+        self._forget_operations(lambda member: member.lookup_id == lookup_id)
+
     def _forget_operations(self, gone: Callable[[Operation], bool]) -> None:
         """Forget what prepared transactions did to a message, or in a queue, that is gone."""
         for transaction, operations in self.promised.items():
@@ -169,7 +174,7 @@ class State:
         pairs: tuple[tuple[str, Mapping[Any, object], Mapping[Any, object]], ...] = (
             ("queues", self.queues, other.queues),
             ("messages", _without(self.standing, besides), _without(other.standing, besides)),
-            ("promised transactions", _touched(self), _touched(other)),
+            ("promised transactions", _touched(self, besides), _touched(other, besides)),
         )
         for what, ours, theirs in pairs:
             rows = [
@@ -186,9 +191,13 @@ def _without(messages: dict[int, Item], besides: Collection[int]) -> dict[int, I
     return {lookup_id: item for lookup_id, item in messages.items() if lookup_id not in besides}
 
 
-def _touched(state: State) -> dict[bytes, object]:
+def _touched(state: State, besides: Collection[int]) -> dict[bytes, object]:
     return {
-        transaction: sorted((member.lookup_id, member.kind.name, member.target) for member in operations)
+        transaction: sorted(
+            (member.lookup_id, member.kind.name, member.target)
+            for member in operations
+            if member.lookup_id not in besides
+        )
         for transaction, operations in state.promised.items()
     }
 

@@ -62,6 +62,14 @@ def test_a_message_whose_first_value_is_small_is_left_alone() -> None:
         assert apart(data, *WAY) == (data, [])
 
 
+def test_very_many_fields_are_left_to_the_parser() -> None:
+    """Looking at each would take seconds, and a view of each a gigabyte."""
+    values = sending([bytes(LARGE_BYTES), *[b""] * 20_000]).SerializeToString()
+    batches = sending([]).SerializeToString() * 20_000
+    for data in (values, batches):
+        assert apart(data, *WAY) == (data, [])
+
+
 @given(st.data())
 def test_bytes_that_are_no_message_are_left_alone_or_to_the_parser(data: st.DataObject) -> None:
     """Whatever is cut or damaged: what is left is refused or read by the parser as what it was without values."""

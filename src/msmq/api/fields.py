@@ -8,7 +8,7 @@ taken out of a request before the rest of it is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, groupby, repeat
 from typing import Final
@@ -16,6 +16,8 @@ from typing import Final
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _LOW_BITS: Final = 0x7F
 _LONGEST_VARINT: Final = 10
+_MOST_FIELDS: Final = 1 << 14
+"""More fields than that are left to the parser, which is much faster with them."""
 LARGE_BYTES: Final = 1 << 16
 """From which size on bytes had better not be copied to put something in front of them."""
 
@@ -53,12 +55,13 @@ def within(field: int, parts: Iterable[bytes]) -> list[bytes]:
 def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:
     """Take the values of a repeated field of bytes out of a serialized message, without copying them. ``path`` are the
     numbers of the fields that lead to it, through messages within messages. Returns the message without them, and the
-    values. If the first of them is not large, or the message cannot be read, all of it stays as it is."""
+    values. If the first of them is not large, the message has very many fields or cannot be read, all of it stays as it
+    is."""
     values: list[memoryview] = []
     if len(data) < LARGE_BYTES:
         return data, values
     try:
-        return _without(memoryview(data), path, values), values
+        return _without(memoryview(data), path, values, iter(range(_MOST_FIELDS))), values
     except (_LeaveError, IndexError):
         return data, []
 
@@ -67,11 +70,14 @@ class _LeaveError(Exception):
     """The message is better left as it is."""
 
 
-def _without(data: memoryview, path: Sequence[int], values: list[memoryview]) -> bytes:
-    """A serialized message without the field at ``path``, whose values are added to ``values``."""
+def _without(data: memoryview, path: Sequence[int], values: list[memoryview], fields: Iterator[int]) -> bytes:
+    """A serialized message without the field at ``path``, whose values are added to ``values``. Each field that is
+    looked at takes one of ``fields``."""
     kept: list[bytes | memoryview] = []
     start = 0
     while start < len(data):
+        if next(fields, None) is None:
+            raise _LeaveError
         tag, value = _varint(data, start)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
@@ -88,7 +94,7 @@ def _without(data: memoryview, path: Sequence[int], values: list[memoryview]) ->
         if kind != _LENGTH_DELIMITED or tag >> 3 != path[0]:
             kept.append(data[start:end])
         elif len(path) > 1:
-            inner = _without(data[value:end], path[1:], values)
+            inner = _without(data[value:end], path[1:], values, fields)
             kept += (lead(path[0], len(inner)), inner)
         elif values or end - value >= LARGE_BYTES:
             values.append(data[value:end])

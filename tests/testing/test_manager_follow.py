@@ -74,3 +74,12 @@ def test_a_due_is_met_by_the_right_message_only() -> None:
     due = Due(Kind.ACKNOWLEDGMENT, "acks", RECEIVED, b"c" * 20, b"text")
     assert due.is_met_by("acks", answer)
     assert not due._replace(fate=ARRIVED).is_met_by("acks", answer)
+
+
+def test_the_copy_of_a_dead_letter_is_one_too() -> None:
+    letter = stored()
+    letter.local = letter.local.changed(dead_letter_class=PURGED)
+    copy = Due(Kind.COPY, "journal", RECEIVED, IDENTIFIER.encode(), b"text", reason=PURGED)
+    assert copy.is_met_by("journal", letter)
+    assert not copy.is_met_by("journal", stored())
+    assert not copy._replace(reason=0).is_met_by("journal", letter)

@@ -76,6 +76,8 @@ class Due(NamedTuple):
     text: bytes
     certain: bool = True
     """True if it must appear. Others may find no room, or the rules do not decide about them."""
+    reason: int = 0
+    """Why the message of which it is a copy was a dead letter already, if it was."""
 
     def is_met_by(self, place: str, message: StoredMessage) -> bool:
         packet = message.packet
@@ -84,7 +86,7 @@ class Due(NamedTuple):
         if self.kind is Kind.ACKNOWLEDGMENT:
             properties = packet.properties
             return properties.message_class == self.fate and self.about in (b"", properties.correlation_id)
-        reason = self.fate if self.kind is Kind.DEAD_LETTER else 0
+        reason = self.fate if self.kind is Kind.DEAD_LETTER else self.reason
         same = self.about in (b"", packet.identifier.encode())
         return same and message.local.dead_letter_class == reason
 

@@ -338,8 +338,8 @@ class ManagerSimulation(Senders, Readers):
                 journal = self._journal_of(item, copied[item.place])
                 if journal is not None:
                     copied[item.place] += item.size
-                    sound = lookup_id not in self.damaged
-                    dues.append(Due(Kind.COPY, journal, RECEIVED, item.wishes.identifier, item.text, sound))
+                    about, sound = item.wishes.identifier, lookup_id not in self.damaged
+                    dues.append(Due(Kind.COPY, journal, RECEIVED, about, item.text, sound, item.reason))
             if kind is not DEQUEUE and self._expired(item):
                 dues += self._acknowledgments(item, LATE, lookup_id)
                 grave = self._stands_in_a_grave(lookup_id, item)

@@ -124,7 +124,8 @@ class Chaos:
 
     @property
     def _batches(self) -> int:
-        return len(list(self.checkpoint.glob("commits/[0-9]*")))
+        """How many batches were written. Spark keeps the records of the last hundred only."""
+        return max((int(path.name) + 1 for path in self.checkpoint.glob("commits/[0-9]*")), default=0)
 
     def kill(self, what: str) -> None:
         """Kill something, after a moment in which anything may be under way."""

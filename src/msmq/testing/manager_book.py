@@ -120,7 +120,8 @@ class Book:
             message = self.manager.mailbox.load(queue, lookup_id)
         except DamagedRecordError:
             assert lookup_id in self.damaged, "a sound record cannot be read"
-            return self.current.messages.get(lookup_id) or Item(where, b"", entry.size, None, True)
+            known = self.current.messages.get(lookup_id, Item(where, b"", entry.size, None, True))
+            return known._replace(place=where)
         return Item(
             where,
             bytes(message.packet.body),

@@ -276,7 +276,8 @@ class Store:
         segments, barrier = self._space.segments, self._next_sequence
         if not addresses:
             return
-        self._reader.recent.forget(addresses)
+        if max(payload_sizes) >= LARGE:
+            self._reader.forget(addresses, payload_sizes)
         if min(addresses) >> OFFSET_BITS == max(addresses) >> OFFSET_BITS:  # as nearly always
             of: dict[int, Sequence[int]] = {addresses[0] >> OFFSET_BITS: payload_sizes}
         else:

@@ -26,6 +26,8 @@ def test_files(tmp_path: Path) -> None:
     assert file.size() == 10
     file.truncate(4)
     file.fdatasync()
+    file.uncache(0, 4)
+    assert file.pread(10, 0) == b"\0\0ab"
     file.close()
     disk.rename("a", "b")
     disk.sync_directory()

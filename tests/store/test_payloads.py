@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from msmq.store import DamagedRecordError, Store, StoreOptions
-from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, place, segment_name
+from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, footprint, place, segment_name
 from msmq.testing import SimulatedDisk
 from tests.store.support import SMALL, head, new_store, open_store, payload, put
 
@@ -196,3 +196,18 @@ def test_large_payloads_of_late_are_not_read_again() -> None:
     assert reads(last, len(large)) == 0
     store.release(last)
     assert reads(last, len(large)) > 0
+
+
+def test_the_system_keeps_no_large_payloads_that_nobody_needs() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk, StoreOptions(smallest_segment_bytes=1 << 20))
+    sizes = (1 << 16, 100, 1 << 17)
+    addresses = [put(store, number, size) for number, size in enumerate(sizes)]
+    store.release(put(store, 3, 1 << 16), 1 << 16)
+    assert disk.uncached == [], "it is not even on disk"
+    store.commit()
+    store.release_all(addresses, sizes)
+    assert [offset for offset, _ in disk.uncached] == [place(addresses[0])[1], place(addresses[2])[1]]
+    assert [length for _, length in disk.uncached] == [footprint(sizes[0]), footprint(sizes[2])]
+    store.commit()
+    assert store.read(addresses[2]) == payload(2, 1 << 17), "it is still in the file"

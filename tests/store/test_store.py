@@ -155,6 +155,38 @@ def test_durable_follows_appended() -> None:
     assert store.take() is None
 
 
+def test_a_full_batch_gets_no_more() -> None:
+    """Who waits for the first events need not wait for all that came after them."""
+    disk = SimulatedDisk()
+    store = new_store(disk, StoreOptions(4096, 1 << 16, largest_batch_bytes=1000))
+    for number in range(5):
+        store.reserve(500)
+        put(store, number, 500)
+    sizes = []
+    while (batch := store.take()) is not None:
+        store.write(batch)
+        store.completed(batch)
+        sizes.append(batch.records)
+        assert store.durable == sum(sizes)
+        assert numbers(open_after_crash(disk)) == list(range(store.durable))
+    assert sizes == [2, 2, 1]
+    assert store.durable == store.appended
+
+
+def test_a_batch_goes_on_in_the_next_segment_however_full_it_is() -> None:
+    store = new_store(SimulatedDisk(), StoreOptions(4096, 4096, largest_batch_bytes=1000))
+    for _ in range(3):
+        store.reserve(6000, 6)
+        for number in range(6):
+            put(store, number, 1000)
+    sizes = []
+    while (batch := store.take()) is not None:
+        store.write(batch)
+        store.completed(batch)
+        sizes.append(batch.records)
+    assert sizes == [6, 6, 6]
+
+
 def test_nothing_is_durable_before_it_is_synced() -> None:
     disk = SimulatedDisk()
     store = new_store(disk)

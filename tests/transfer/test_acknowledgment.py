@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.transfer.acknowledgment import MAX_UNSTORED, MiscountError, Outbox, Receipts, Window
+from msmq.transfer.acknowledgment import LARGE_BYTES, MAX_UNSTORED, MiscountError, Outbox, Receipts, Window
 from msmq.wire.optional_headers import SessionHeader
 from tests.transfer import support
 from tests.transfer.support import START_MS
+from tests.wire import builders
 
 
 def receipts(window: int = 64) -> Receipts:
@@ -334,6 +335,35 @@ def test_half_a_window_is_acknowledged_at_once(window: int, half: int) -> None:
         session.receive_data(support.packet(number), START_MS)
     (told,) = support.headers(session.data_to_send())
     assert told.ack_sequence_number == half
+
+
+@pytest.mark.parametrize("recoverable", [True, False])
+def test_large_messages_are_acknowledged_one_by_one(recoverable: bool) -> None:
+    """Otherwise their sender would have to keep half a window of them."""
+    session = support.open_acceptor()
+    large = builders.build(user=builders.user_header(recoverable=recoverable), body=bytes(LARGE_BYTES)).data
+    for number in range(1, 4):
+        session.receive_data(support.packet(), START_MS)
+        session.receive_data(large, START_MS)
+        if recoverable:
+            assert session.data_to_send() == [], "it is not stored"
+            session.stored(number, 1, START_MS)
+        (told,) = support.headers(session.data_to_send())
+        assert told.ack_sequence_number == 2 * number
+        assert told.recoverable_msg_ack_seq_number == (number if recoverable else 0)
+
+
+def test_what_is_stored_late_is_told_with_the_next_large_message() -> None:
+    side = receipts()
+    for _ in range(2):
+        side.count(1, START_MS, size=LARGE_BYTES)
+    side.stored(1, 1, START_MS)
+    assert side.due
+    assert header(side).recoverable_msg_ack_seq_number == 1
+    side.stored(2, 1, START_MS)
+    assert not side.due
+    side.count(1, START_MS, size=LARGE_BYTES)
+    assert side.due
 
 
 @pytest.mark.spec("MQQB-3.1.1.3.1-z")

@@ -57,6 +57,9 @@ class ReplicatedFile:
         if self._segment is not None:
             self._disk.ends(self._segment, size)
 
+    def uncache(self, offset: int, length: int) -> None:
+        """Do nothing: it would write to the local disk first what is not synced."""
+
     def close(self) -> None:
         self._local.close()
 

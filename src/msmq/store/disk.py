@@ -48,6 +48,9 @@ class DiskFile(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def uncache(self, offset: int, length: int) -> None:
+        """Give back memory: nobody will read these bytes again. They stay in the file."""
+
     def close(self) -> None: ...
 
 
@@ -196,6 +199,9 @@ class RealFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def uncache(self, offset: int, length: int) -> None:
+        system.uncache(self._fd, offset, length)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msmq.store.checksum import crc32
 from msmq.store.errors import DamagedRecordError
-from msmq.store.layout import LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
+from msmq.store.layout import LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, footprint, place, segment_seed
 from msmq.store.segment import Chunk, Segment
 from msmq.store.space import Space
 
@@ -74,6 +75,17 @@ class Reader:
         """Return the address before which all records are on disk."""
         chunk = self._chunks()[0]
         return chunk.segment.base | chunk.start
+
+    def forget(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
+        """Give back the memory that large payloads take, here and in the system, which would keep what it has written
+        until the segment is deleted, and take ever more memory for what it writes next."""
+        self.recent.forget(addresses)
+        frontier = self._frontier()
+        for address, size in zip(addresses, payload_sizes, strict=True):
+            if size >= LARGE and address < frontier:
+                number, offset = place(address)
+                with suppress(OSError):  # there may be no descriptor left, and nothing depends on it
+                    self._space.reader(self._space.segments[number]).uncache(offset, footprint(size))
 
     def read(self, address: int, payload_size: int | None) -> bytes:
         waiting = self._waiting(address)

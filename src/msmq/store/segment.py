@@ -125,6 +125,8 @@ class Chunk:
     passing_records: int = 0
     passing_bytes: int = 0
     sequence: int = 0
+    continued: bool = False
+    """True if it is kept only together with the following one."""
     seals: bool = False
     """True if nothing more will be written to the segment."""
 
@@ -146,7 +148,7 @@ class Chunk:
     def close(self, store_id: bytes, sequence: int, end: int, *, continued: bool) -> None:
         """Complete the batch; ``end`` is where its last record ends."""
         segment = self.segment
-        self.sequence = sequence
+        self.sequence, self.continued = sequence, continued
         count = self.records
         pieces = _gathered(self.parts)
         zeros = len(zero_sectors(pieces, self.start + BATCH_HEADER_SIZE))

@@ -34,6 +34,9 @@ class StoreOptions:
     largest_segment_bytes: int = 1 << 26
     limit_bytes: int | None = None
     """The most bytes that segments may take; None leaves the limit to the file system. Indexes add a few per cent."""
+    largest_batch_bytes: int = 1 << 22
+    """A batch with so many bytes gets no more. What comes while others are written would otherwise make the next batch
+    ever larger, and everybody would have to wait for the last byte of it."""
     clean_above: float = 0.5
     """Live records are copied out of old segments when more than this share of them is dead."""
 

@@ -86,7 +86,7 @@ class Store:
         # The open batch. Offsets are in the active segment; a limit of -1 sends every call the slow way.
         self._chunk = Chunk(Segment(0, 0), 0)
         self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
-        self._tail = 0
+        self._tail = self._full_at = 0
         self._limit = _NO_ROOM
         self._reserve_limit = _NO_ROOM
         self._base = 0
@@ -179,6 +179,9 @@ class Store:
         call in between survive together or not at all.
         """
         needed = size + records * _LARGEST_FRAME
+        if self._tail > self._full_at:
+            self._require_usable()
+            self._divide()
         if self._tail + needed > (self._limit if freeing else self._reserve_limit):
             self._require_usable()
             try:
@@ -276,7 +279,8 @@ class Store:
         segments, barrier = self._space.segments, self._next_sequence
         if not addresses:
             return
-        self._reader.recent.forget(addresses)
+        if max(payload_sizes) >= LARGE:
+            self._reader.forget(addresses, payload_sizes)
         if min(addresses) >> OFFSET_BITS == max(addresses) >> OFFSET_BITS:  # as nearly always
             of: dict[int, Sequence[int]] = {addresses[0] >> OFFSET_BITS: payload_sizes}
         else:
@@ -325,27 +329,26 @@ class Store:
     def commit(self) -> None:
         """Make everything appended so far durable."""
         assert not self._in_flight or self._unusable, "the batch before is still being written"
-        batch = self.take()
-        if batch is None:
-            return
-        try:
-            self.write(batch)
-        except StoreFullError:
-            self._ready, self._in_flight = batch.chunks + self._ready, []  # it can be tried again
-            raise
-        self.completed(batch)
+        while (batch := self.take()) is not None:
+            try:
+                self.write(batch)
+            except StoreFullError:
+                self._ready, self._in_flight = batch.chunks + self._ready, []  # it can be tried again
+                raise
+            self.completed(batch)
 
     def take(self) -> Batch | None:
-        """Close the open batch and return it for :meth:`write`; None if there is nothing to write."""
+        """Return the oldest batch for :meth:`write`, and close it if it is still open; None if there is nothing to
+        write."""
         self._require_usable()
-        if self._addresses:
-            self._close_chunk(continued=False)
-            self._begin_chunk()
+        if self._addresses and not self._full_chunks():
+            self._divide()
         if not self._ready:
             return None
-        batch = Batch(self._ready, self._appended)
+        count = self._full_chunks() or len(self._ready)
+        chunks, self._ready = self._ready[:count], self._ready[count:]
+        batch = Batch(chunks, self._appended - sum(chunk.records for chunk in self._ready))
         self._in_flight.append(batch)
-        self._ready = []
         return batch
 
     def write(self, batch: Batch) -> None:
@@ -520,9 +523,24 @@ class Store:
             self._chunk = Chunk(active, active.end)
             self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
             self._tail = active.end + BATCH_HEADER_SIZE
+            self._full_at = self._tail + self._space.options.largest_batch_bytes
             self._base = active.base
             self._seed = segment_seed(self._store_id, active.number)
         self._set_limits()
+
+    def _full_chunks(self) -> int:
+        """Return how many of the oldest chunks fill a batch; 0 if all of them do not."""
+        size = 0
+        for count, chunk in enumerate(self._ready, 1):
+            size += chunk.size
+            if size >= self._space.options.largest_batch_bytes and not chunk.continued:
+                return count
+        return 0
+
+    def _divide(self) -> None:
+        """Begin a new batch with what follows."""
+        self._close_chunk(continued=False)
+        self._begin_chunk()
 
     def _close_chunk(self, *, continued: bool) -> None:
         self._chunk.close(self._store_id, self._next_sequence, self._tail, continued=continued)

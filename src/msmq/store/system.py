@@ -32,6 +32,10 @@ def write_joined(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> 
     return write_at(fd, b"".join(pieces), offset)
 
 
+def keep_cached(fd: int, offset: int, length: int) -> None:
+    """Do nothing, where systems cannot be told which bytes of a file need no memory."""
+
+
 def fill(fd: int, size: int) -> None:
     """Extend a file by writing zeros, where space cannot be reserved otherwise."""
     end = os.fstat(fd).st_size
@@ -51,6 +55,7 @@ if sys.platform == "win32":
     write_pieces_at = write_joined
     sync_data = os.fsync
     allocate = fill
+    uncache = keep_cached
 
     def sync_directory(path: Path) -> None:
         """Do nothing: the file system keeps a journal of names, and a directory cannot be opened to sync it."""
@@ -71,6 +76,7 @@ else:
     if sys.platform == "darwin":
         allocate = fill
         write_pieces_at = write_joined
+        uncache = keep_cached
 
         def sync_data(fd: int) -> None:
             """Sync a file down to the drive; other calls leave data in the drive's memory."""
@@ -83,6 +89,10 @@ else:
         def allocate(fd: int, size: int) -> None:
             """Extend a file with zeros to at least this size."""
             os.posix_fallocate(fd, 0, size)
+
+        def uncache(fd: int, offset: int, length: int) -> None:
+            """Give back the memory in which the system keeps these bytes of a file."""
+            os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
 
     def sync_directory(path: Path) -> None:
         """Make changes of the names in a directory durable."""

@@ -157,6 +157,10 @@ class _File:
         inode.change(_Resize(size))
         self._disk.step()
 
+    def uncache(self, offset: int, length: int) -> None:
+        assert offset + length <= self.size(), "these bytes do not exist"
+        self._disk.uncached.append((offset, length))
+
     def close(self) -> None:
         self._use()
         self._closed = True
@@ -173,6 +177,8 @@ class SimulatedDisk:
         self.writes = 0
         self.syncs = 0
         self.operations = 0
+        self.uncached: list[tuple[int, int]] = []
+        """Where in their files the bytes are that need no memory any more, and how many."""
         self.failing_syncs = 0
         """How many of the next syncs fail with EIO."""
         self.is_quick = False

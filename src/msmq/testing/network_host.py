@@ -186,7 +186,9 @@ class NetworkHost:
         self.crashes = self.restarts = 0
         self._workgroup = workgroup
         self._config = replace(config, name=name, listen=(address,))
-        self._options = StoreOptions(smallest_segment_bytes=1 << 14, largest_segment_bytes=1 << 16)
+        self._options = StoreOptions(
+            smallest_segment_bytes=1 << 14, largest_segment_bytes=1 << 16, largest_batch_bytes=1 << 12
+        )
         self._stopping: asyncio.Task[None] | None = None
         self._identities = Random(rng.random())
         self.start()

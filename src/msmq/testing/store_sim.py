@@ -135,7 +135,9 @@ class StoreSimulation:
     def __init__(self, rng: Random, options: StoreOptions | None = None, capacity: int | None = None) -> None:
         self.rng = rng
         self.options = options or StoreOptions(
-            smallest_segment_bytes=4096, largest_segment_bytes=rng.choice((4096, 8192, 32768))
+            smallest_segment_bytes=4096,
+            largest_segment_bytes=rng.choice((4096, 8192, 32768)),
+            largest_batch_bytes=rng.choice((500, 5000, 1 << 22)),
         )
         self.disk = SimulatedDisk(capacity)
         self.disk.lingering = 3

@@ -5,10 +5,11 @@ carries its number; both sides count. So every user message counts, whatever hap
 refused messages and OrderAcks.
 
 :class:`Receipts` is the receiving side. It counts what arrives and says when a SessionHeader is due: at half the
-window, at 32 stored recoverables (one header can name no more), or when the Session Ack Send Timer runs out. A
-recoverable message is acknowledged only once the owner has said that it is stored, in order from the lowest: the sender
-takes everything up to RecoverableMsgAckSeqNumber as stored, so a number must not be named while an earlier message is
-still on its way to the disk.
+window, at 32 stored recoverables (one header can name no more), when so many bytes have come that their sender should
+not have to keep them any longer, or when the Session Ack Send Timer runs out. A recoverable message is acknowledged
+only once the owner has said that it is stored, in order from the lowest: the sender takes everything up to
+RecoverableMsgAckSeqNumber as stored, so a number must not be named while an earlier message is still on its way to the
+disk.
 
 :class:`Outbox` is the sending side: what was sent and not yet acknowledged. An express message is done when the
 peer has counted it, a recoverable one when the peer has stored it. What the session could not settle goes back to
@@ -36,6 +37,8 @@ _U32: Final = 0xFFFFFFFF
 MAX_UNSTORED: Final = 0x4000
 """The recoverable messages that a peer may count without storing before we stop sending: a quarter of the range of
 sixteen bits."""
+LARGE_BYTES: Final = 1 << 20
+"""After how many bytes of messages a header is due, if it settles any of them."""
 
 
 class MiscountError(Exception):
@@ -82,6 +85,7 @@ class Receipts:
         "_recoverable_ms",
         "_started_ms",
         "_stored",
+        "_unacked_bytes",
         "deadline_ms",
         "half_window",
         "last_acked_recoverable",
@@ -94,6 +98,7 @@ class Receipts:
         self.received = 0
         self.recoverable_received = 0
         self.unacked = 0
+        self._unacked_bytes = 0
         self.half_window = max(window // 2, 1)
         self.deadline_ms: int | None = None
         self._express_ms = ack_wait_timeout_ms // 2
@@ -108,10 +113,11 @@ class Receipts:
         """RecoverableMsgAckFlags: the messages that the next header will report as stored."""
         return self._stored & _U32 if self._stored & 1 else 0
 
-    def count(self, recoverable: int, now_ms: int, messages: int = 1) -> None:
-        """Count user messages of one kind that have arrived."""
+    def count(self, recoverable: int, now_ms: int, messages: int = 1, size: int = 0) -> None:
+        """Count user messages of one kind that have arrived, with ``size`` bytes in all."""
         self.received += messages
         self.unacked += messages
+        self._unacked_bytes += size
         if recoverable:
             self.recoverable_received += messages
             self._hurry(now_ms)
@@ -143,6 +149,8 @@ class Receipts:
     @property
     def due(self) -> bool:
         """True if a header should be sent at once, without waiting for the timer."""
+        if self._unacked_bytes >= LARGE_BYTES and (self._stored & 1 or not self._hurried):
+            return True
         return self.unacked >= self.half_window or self._stored & _U32 == _U32
 
     @property
@@ -169,7 +177,7 @@ class Receipts:
             recoverable_sent & _U16,
             window,
         )
-        self.unacked = 0
+        self.unacked = self._unacked_bytes = 0
         self.deadline_ms = None
         self._hurried = False
         if flags:

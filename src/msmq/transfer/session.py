@@ -540,7 +540,7 @@ class Session(Generic[T]):
     def _take(self, data: bytes, row: Row, now_ms: int) -> None:
         """Count a message first, because its SessionHeader counts the message that carries it."""
         self.active = True
-        self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms)
+        self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms, size=len(data))
         self._rows.append(row)
         if not data[_BASE_FLAGS] & BASE_SH:
             self._packets.append(data)

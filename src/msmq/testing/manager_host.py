@@ -38,9 +38,7 @@ class SimulatedHost(Book):
         self.identities = Random(4711)
         """Makes identifiers of queues and transactions; kept apart, so that none comes twice."""
         size = rng.choice((4096, 8192, 32768))
-        self.options = StoreOptions(
-            smallest_segment_bytes=size, largest_segment_bytes=4 * size, largest_batch_bytes=size // 4
-        )
+        self.options = StoreOptions(smallest_segment_bytes=size, largest_segment_bytes=4 * size)
         self.reported = 0
         """How often a restart reported damage."""
         self.crashes = self.restarts = 0

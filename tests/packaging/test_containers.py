@@ -167,7 +167,10 @@ def test_one_disk_has_one_queue_manager_and_high_availability_several() -> None:
     assert several["replicas"] == 3
     (container,) = several["template"]["spec"]["containers"]
     given = {each["name"]: each for each in container["env"]}
-    assert given["MSMQ_CONFIG_HA__STORE"]["valueFrom"]["secretKeyRef"] == {"name": "msmq-database", "key": "url"}
+    assert given["MSMQ_CONFIG_HA__STORE"]["valueFrom"]["secretKeyRef"] == {
+        "name": "msmq-database",
+        "key": "url",
+    }
     assert given["MSMQ_STORE"]["value"] == "$(MSMQ_CONFIG_HA__STORE)"
     assert container["livenessProbe"]["httpGet"]["path"] == "/live"
     assert container["readinessProbe"]["httpGet"]["path"] == "/leader"

@@ -185,7 +185,7 @@ chart: setup-run ## Lint and render the Helm chart into packaging/helm/rendered
 deb: ## Build the Debian package into dist/
 	@packaging/debian/build.sh
 
-deb-try: ## Install the package of `make deb` into a fresh Debian and try it there: kill -9, upgrade, purge
+deb-try: ## Install the package of `make deb` into a fresh Debian and try it there: kill -9, upgrade, units, purge
 	@packaging/debian/try.sh
 
 clean: ## Remove everything that was made, the environment included

@@ -110,20 +110,40 @@ def channel_of_applications(manager: Manager) -> None:
         assert queue.receive(timeout=60).text == "by the unix socket"
 
 
+def token_for(manager: Manager, user: str) -> str:
+    """The secret of a new token with an administrator's rights."""
+    created = manager.msmq("token", "create", user, "--as", "BUILTIN_ADMINISTRATORS", "--json")
+    return str(json.loads(created)["token"])
+
+
 def channel_by_tcp(manager: Manager) -> None:
-    """gRPC, with a token."""
+    """The line of the Python client, with a token."""
     import msmq
 
-    token = json.loads(manager.msmq("token", "create", "doors", "--as", "BUILTIN_ADMINISTRATORS", "--json"))[
-        "token"
-    ]
-
     async def call() -> None:
-        async with msmq.connect(f"{HOST}:{manager.api_port}", token=token) as mq:
-            await mq.queue(QUEUE).send("by gRPC")
-            assert (await mq.queue(QUEUE).receive(timeout=60)).text == "by gRPC"
+        async with msmq.connect(f"{HOST}:{manager.api_port}", token=token_for(manager, "line")) as mq:
+            await mq.queue(QUEUE).send("by TCP")
+            assert (await mq.queue(QUEUE).receive(timeout=60)).text == "by TCP"
 
     asyncio.run(call())
+
+
+def channel_by_grpc(manager: Manager) -> None:
+    """gRPC, which other languages use, with a token."""
+    import grpc
+
+    from msmq.api.generated import msmq_pb2 as pb
+
+    bearer = (("authorization", f"Bearer {token_for(manager, 'grpc')}"),)
+    with grpc.insecure_channel(f"{HOST}:{manager.api_port}") as channel:
+        send = channel.unary_unary(
+            f"/{pb.DESCRIPTOR.services_by_name['Messages'].full_name}/Send",
+            request_serializer=pb.SendRequest.SerializeToString,
+            response_deserializer=pb.SendReply.FromString,
+        )
+        request = pb.SendRequest(queue=QUEUE, messages=[pb.Message(body=b"by gRPC", body_type=30)])
+        assert send(request, metadata=bearer, timeout=60).ordinals[0]
+    assert "by gRPC" in manager.msmq("receive", QUEUE, "--timeout", "60")
 
 
 def session(manager: Manager) -> None:
@@ -181,11 +201,10 @@ def celery(manager: Manager) -> None:
 
 def console(manager: Manager) -> None:
     """The web console: its page, and a call of its HTTP interface by a token."""
-    created = manager.msmq("token", "create", "console", "--as", "BUILTIN_ADMINISTRATORS", "--json")
     address = f"http://{HOST}:{manager.web_port}"
     with urllib.request.urlopen(f"{address}/", timeout=60) as page:
         assert b"<html" in page.read()
-    bearer = {"Authorization": f"Bearer {json.loads(created)['token']}"}
+    bearer = {"Authorization": f"Bearer {token_for(manager, 'console')}"}
     asked = urllib.request.Request(f"{address}/metrics", headers=bearer)
     with urllib.request.urlopen(asked, timeout=60) as figures:
         assert b"windows_msmq_messages_in_queue" in figures.read()
@@ -194,7 +213,8 @@ def console(manager: Manager) -> None:
 OPTIONAL = {"starlette": ("console", console), "dpkt": ("captures", decode), "kombu": ("Celery", celery)}
 DOORS = {
     "channel on the unix socket": channel_of_applications,
-    "channel by TCP, gRPC, token": channel_by_tcp,
+    "channel by TCP, token": channel_by_tcp,
+    "channel by gRPC, token": channel_by_grpc,
     "session, MS-MQQB": session,
     "remote read, MS-MQRR, NTLM": remote_read,
 }

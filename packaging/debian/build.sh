@@ -1,5 +1,6 @@
 #!/bin/sh
-# Build dist/msmq_VERSION_ARCH.deb: the package, its locked dependencies in /usr/lib/msmq, command, unit, user.
+# Build dist/msmq_VERSION_ARCH.deb: the package and its locked dependencies in an environment of their own, /usr/lib/msmq,
+# command, unit, user.
 # The same source and lock give the same bytes (SOURCE_DATE_EPOCH). It is for the Python of the machine it is built on,
 # and depends on that version: build it on the Debian it is for.
 #
@@ -21,28 +22,32 @@ root=$scratch/root
 mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/etc/msmq" "$root/usr/lib/systemd/system/msmq.service.d" \
     "$root/usr/lib/sysusers.d" "$root/usr/lib/tmpfiles.d" "$root/usr/share/doc/msmq"
 
+# A virtual environment, so that processes which the command starts find everything too.
+home=$root/usr/lib/msmq
+site=$home/lib/python$abi/site-packages
+mkdir -p "$home/bin" "$(dirname "$site")"
+ln -s "/usr/bin/python$abi" "$home/bin/python3"
+printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$abi" >"$home/pyvenv.cfg"
+
 if [ $# -gt 0 ]; then
-    cp -r "$1" "$root/usr/lib/msmq"
+    cp -r "$1" "$site"
 else
     "$python" -m venv "$scratch/venv"
     pip="$scratch/venv/bin/pip --disable-pip-version-check --quiet"
     $pip install --require-hashes -r requirements/run.lock
-    $pip install --no-compile --require-hashes --target "$root/usr/lib/msmq" -r requirements/run.lock
-    rm -rf "$root/usr/lib/msmq/bin"    # or pip complains that it is there
-    $pip install --no-compile --no-deps --no-build-isolation --target "$root/usr/lib/msmq" .
+    $pip install --no-compile --require-hashes --target "$site" -r requirements/run.lock
+    rm -rf "$site/bin"    # or pip complains that it is there
+    $pip install --no-compile --no-deps --no-build-isolation --target "$site" .
 fi
 # Only what is run: no builders, no scripts that name this machine's Python.
 for name in bin hatchling hatchling-* editables editables-* pluggy pluggy-* pathspec pathspec-* trove_classifiers*; do
-    rm -rf "$root/usr/lib/msmq"/$name
+    rm -rf "$site"/$name
 done
 find "$root" -name __pycache__ -type d -prune -exec rm -rf {} +
 find "$root" -name direct_url.json -delete
 
 cat >"$root/usr/bin/msmq" <<EOF
-#!/usr/bin/python$abi -I
-import sys
-
-sys.path.insert(0, "/usr/lib/msmq")
+#!/usr/lib/msmq/bin/python3 -I
 from msmq.cli import main
 
 main()

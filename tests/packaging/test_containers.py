@@ -166,10 +166,20 @@ def test_one_disk_has_one_queue_manager_and_high_availability_several() -> None:
     several = of_kind("ha", "StatefulSet")["spec"]
     assert several["replicas"] == 3
     (container,) = several["template"]["spec"]["containers"]
-    assert container["args"][:3] == ["serve", "--store", "$(MSMQ_DATABASE)"]
+    given = {each["name"]: each for each in container["env"]}
+    assert given["MSMQ_CONFIG_HA__STORE"]["valueFrom"]["secretKeyRef"] == {
+        "name": "msmq-database",
+        "key": "url",
+    }
+    assert given["MSMQ_STORE"]["value"] == "$(MSMQ_CONFIG_HA__STORE)"
     assert container["livenessProbe"]["httpGet"]["path"] == "/live"
     assert container["readinessProbe"]["httpGet"]["path"] == "/leader"
-    assert of_kind("ha", "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_nothing_waits_for_those_that_stand_by() -> None:
+    """They are not ready, which a rolling update would wait for, and a budget would forbid every eviction for."""
+    assert of_kind("ha", "StatefulSet")["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert "PodDisruptionBudget" not in {each["kind"] for each in rendered("ha")}
 
 
 def test_messages_outlive_the_release() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -112,3 +113,10 @@ def test_the_version_is_written_into_every_place() -> None:
     for name in release.PLACES:
         text = release.with_version(name, (ROOT / name).read_text(encoding="utf-8"), "9.8.7")
         assert '"9.8.7"' in text
+
+
+def test_before_the_first_release_nothing_has_changed() -> None:
+    """Somebody who reads the first list knows nothing that could have been changed or mended since."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[\d", text, re.MULTILINE)
+    assert released or set(re.findall(r"^### (.*)", text, re.MULTILINE)) <= {"Added", "Security"}

@@ -77,7 +77,7 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
     subprocess.run(["dpkg-deb", "-R", str(debian_package), str(tmp_path)], check=True)
     for name in (
         "usr/bin/msmq",
-        "usr/lib/msmq/msmq/cli/__init__.py",
+        "usr/lib/msmq/pyvenv.cfg",
         "usr/lib/systemd/system/msmq.service",
         "usr/lib/systemd/system/msmq.socket",
         "usr/lib/systemd/system/msmq.service.d/user.conf",
@@ -87,6 +87,8 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
         "usr/share/doc/msmq/copyright",
     ):
         assert (tmp_path / name).is_file(), name
+    (python,) = (tmp_path / "usr" / "lib" / "msmq" / "lib").iterdir()
+    assert (python / "site-packages" / "msmq" / "cli" / "__init__.py").is_file()
     assert (tmp_path / "DEBIAN" / "conffiles").read_text() == "/etc/msmq/msmq.toml\n"
     control = (tmp_path / "DEBIAN" / "control").read_text()
     assert re.search(r"^Depends: python3 \(>= 3\.\d+\), python3 \(<< 3\.\d+\)", control, re.MULTILINE)
@@ -96,6 +98,29 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
     for unit in (tmp_path / "usr/lib/systemd/system").glob("msmq.*"):
         if unit.is_file():  # a socket that stays would start a program that is gone
             assert unit.name in (tmp_path / "DEBIAN" / "prerm").read_text()
+
+
+def test_what_the_installed_command_starts_finds_the_package(debian_package: Path, tmp_path: Path) -> None:
+    """The console and the demo are processes that are started with the interpreter of the command."""
+    subprocess.run(["dpkg-deb", "-R", str(debian_package), str(tmp_path)], check=True)
+    first, *_ = (tmp_path / "usr" / "bin" / "msmq").read_text().splitlines()
+    interpreter = first.removeprefix("#!").removesuffix(" -I")
+    ask = "import importlib.util, sys; print(sys.executable, importlib.util.find_spec('msmq').origin)"
+    command = [f"{tmp_path}{interpreter}", "-I", "-c", ask]
+    executable, origin = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert executable == command[0]
+    assert Path(origin).is_relative_to(tmp_path)
+
+
+def test_the_socket_of_the_socket_unit_outlives_the_service() -> None:
+    """`make deb-try` starts the units; these are the settings it depends on."""
+    unit, user, socket = (
+        (PACKAGING / name).read_text(encoding="utf-8").splitlines()
+        for name in ("systemd/msmq.service", "debian/user.conf", "systemd/msmq.socket")
+    )
+    assert {"StateDirectoryMode=0700", "RuntimeDirectory=msmq", "DynamicUser=yes"} <= {*unit}
+    assert {"DynamicUser=no", "User=msmq", "RuntimeDirectoryPreserve=yes"} <= {*user}
+    assert {"ListenStream=0.0.0.0:1801", "BindIPv6Only=ipv6-only"} <= {*socket}
 
 
 def test_files_that_nobody_tried_say_so() -> None:

@@ -39,8 +39,8 @@ def listed(file: str, **options: str) -> list[str]:
 
 
 def test_those_who_have_a_public_queue(workgroup: str) -> None:
-    assert listed(workgroup, queue="orders") == ["tls:north.example:1802", "tls:SOUTH:1802"]
-    assert listed(workgroup, queue=".\\bills;journal", serversAddress="{computer}:1802") == ["WEST:1802"]
+    assert listed(workgroup, queue="orders") == ["tls:north.example:8181", "tls:SOUTH:8181"]
+    assert listed(workgroup, queue=".\\bills;journal", serversAddress="{computer}:8181") == ["WEST:8181"]
     assert listed(workgroup, queues="orders,bills", serversSite="Rome", serversAddress="mqrr:{host}") == [
         "mqrr:SOUTH",
         "mqrr:WEST",
@@ -60,8 +60,8 @@ def test_all_for_queues_that_no_directory_lists(workgroup: str, given: dict[str,
         ({"queue": "nothing"}, "lists no queue manager with such a queue"),
         ({"queue": "bills", "serversSite": "Paris"}, "lists no queue manager of the site Paris"),
         ({"queue": "orders", "serversSite": "Oslo"}, "has no site Oslo"),
-        ({"queue": "orders", "serversAddress": "north:1802"}, "with {host} or {computer} in it"),
-        ({"queue": "orders", "serversAddress": "{0}:1802"}, "with {host} or {computer} in it"),
+        ({"queue": "orders", "serversAddress": "north:8181"}, "with {host} or {computer} in it"),
+        ({"queue": "orders", "serversAddress": "{0}:8181"}, "with {host} or {computer} in it"),
         ({"queue": "orders", "servers": "a"}, "servers and serversDirectory"),
     ],
 )
@@ -85,13 +85,13 @@ def test_it_is_asked_now_and_then(workgroup: str) -> None:
     listing = DirectoryListing(
         SourceOptions.of({"serversDirectory": workgroup, "queue": "bills"}), lambda: now
     )
-    assert list(listing()) == ["tls:WEST:1802"]
+    assert list(listing()) == ["tls:WEST:8181"]
     file = Path(workgroup).with_name("enterprise.toml")
     file.write_text(ENTERPRISE.replace("SOUTH\\\\Orders", "SOUTH\\\\bills"), encoding="utf-8")
     now = 30.0
-    assert list(listing()) == ["tls:WEST:1802"]
+    assert list(listing()) == ["tls:WEST:8181"]
     now = 61.0
-    assert list(listing()) == ["tls:SOUTH:1802", "tls:WEST:1802"]
+    assert list(listing()) == ["tls:SOUTH:8181", "tls:WEST:8181"]
 
 
 def test_all_queue_managers_of_a_workgroup_are_consumed(tmp_path: Path, workgroup: str) -> None:
@@ -137,7 +137,7 @@ def test_a_domain(domain: Domain, tmp_path: Path) -> None:
         'mechanism = "ntlm"\n',
         encoding="utf-8",
     )
-    address = {"serversAddress": "{computer}:1802"}
-    assert listed(str(file), queue=queue, **address) == [f"{names[0]}:1802"]
-    assert listed(str(file), queue=ORDERS, serversSite=site, **address) == [f"{name}:1802" for name in names]
-    assert {f"{name}:1802" for name in names} <= set(listed(str(file), queue=ORDERS, **address))
+    address = {"serversAddress": "{computer}:8181"}
+    assert listed(str(file), queue=queue, **address) == [f"{names[0]}:8181"]
+    assert listed(str(file), queue=ORDERS, serversSite=site, **address) == [f"{name}:8181" for name in names]
+    assert {f"{name}:8181" for name in names} <= set(listed(str(file), queue=ORDERS, **address))

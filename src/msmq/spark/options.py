@@ -42,7 +42,7 @@ _LEAST_TIMEOUT_S: Final = 0.001
 REMOTE_READ: Final = "mqrr:"
 """The prefix of a server that is read by MS-MQRR."""
 
-USUAL_ADDRESS: Final = "tls:{host}:1802"
+USUAL_ADDRESS: Final = "tls:{host}:8181"
 _NOT_PUBLIC: Final = ("private$", "system$", "deadletter$", "xactdeadletter$", "journal$")
 """Prefixes of queues that no directory lists."""
 

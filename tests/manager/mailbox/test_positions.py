@@ -111,14 +111,18 @@ class PositionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), state=st.sampled_from([AVAILABLE, PositionState.LOCKED]))
     def many_at_once(self, data: st.DataObject, state: PositionState) -> None:
-        """Neighbours, with and without gaps, in any order, and some that are not there."""
-        chosen = array("Q", data.draw(st.lists(st.sampled_from(sorted(self.model)), unique=True)))
+        """Neighbours, with small and large gaps, in any order, and some that are not there."""
+        every = sorted(self.model)
         if data.draw(st.booleans()):
-            chosen = array("Q", sorted(chosen))
-        here = [self.model[key] for key in chosen]
+            chosen = array("Q", data.draw(st.lists(st.sampled_from(every), unique=True)))
+        else:
+            start, step = data.draw(st.integers(0, len(every) - 1)), data.draw(st.integers(1, 40))
+            chosen = array("Q", every[start : start + 600 : step])
+        ordered = sorted(chosen)
+        here = [self.model[key] for key in ordered]
         missing = array("Q", (lookup_id(3, 1 << 40), lookup_id(0, 1 << 40)))
         found = self.list.find(missing[:1] + chosen + missing[1:])
-        assert list(found.ids) == list(chosen)
+        assert list(found.ids) == ordered
         assert list(found.addresses) == [entry.address for entry in here]
         assert list(found.sizes) == [entry.size for entry in here]
         self.list.set_states(chosen, state)

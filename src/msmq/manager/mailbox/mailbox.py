@@ -206,8 +206,9 @@ class Mailbox(Contents):
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: unlock messages, and expire those that are overdue."""
         with self.core.event():
-            queue.positions.set_states(ids, _AVAILABLE)
-            self._announce(queue, ids)
+            there = queue.positions.find(ids).ids
+            queue.positions.set_states(there, _AVAILABLE)
+            self._announce(queue, there)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
         """Return messages to the queue for a reader that has left without keeping them. Rejecting is different
@@ -223,13 +224,11 @@ class Mailbox(Contents):
     def _announce(self, queue: Queue, ids: Sequence[int]) -> None:
         """Deal with messages that have become available: overdue ones expire, waiting readers are served in the order
         in which they came, and then protocols are told of the rest."""
-        core = self.core
-        if queue.overdue and not queue.overdue.isdisjoint(ids):
-            self.remove(
-                queue,
-                [lookup_id for lookup_id in ids if lookup_id in queue.overdue],
-                MessageClass.NACK_RECEIVE_TIMEOUT,
-            )
+        core, free = self.core, ids
+        overdue = queue.overdue.intersection(ids) if queue.overdue else None
+        taken = bool(overdue or queue.waiting)
+        if overdue:
+            self.remove(queue, [one for one in ids if one in overdue], MessageClass.NACK_RECEIVE_TIMEOUT)
         if queue.waiting:
             with core.event():
                 for lookup_id in ids:
@@ -242,12 +241,12 @@ class Mailbox(Contents):
                     if not queue.waiting:
                         break
         told = core.told_of(queue)
-        if told:
+        if told and taken:
             left = queue.positions.find(ids)
             free = [one for one, state in zip(left.ids, left.states, strict=True) if state == _AVAILABLE]
-            if free:
-                for tell in told:
-                    tell(queue, free)
+        if free:
+            for tell in told:
+                tell(queue, free)
 
     # --- out of a queue -------------------------------------------------------------------------------------
 

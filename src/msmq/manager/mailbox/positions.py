@@ -21,7 +21,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice
+from operator import and_
 from typing import Final, NamedTuple
 
 START: Final = -1
@@ -62,6 +63,10 @@ class PositionMark(IntEnum):
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
 _FREE_BYTE = bytes((_FREE,))
+_IS_THERE: Final = bytes(state != _GONE for state in range(256))
+"""For ``bytes.translate``: 1 for the states of messages that are there."""
+_SPREAD: Final = 8
+"""How many times as many places as those that are looked for a window may have."""
 
 
 class Entry(NamedTuple):
@@ -88,11 +93,21 @@ class Positions(NamedTuple):
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
         return Positions(
-            array("Q", (self.ids[index] for index in chosen)),
-            array("Q", (self.addresses[index] for index in chosen)),
-            array("I", (self.sizes[index] for index in chosen)),
-            bytearray(self.states[index] for index in chosen),
-            bytearray(self.marks[index] for index in chosen),
+            array("Q", map(self.ids.__getitem__, chosen)),
+            array("Q", map(self.addresses.__getitem__, chosen)),
+            array("I", map(self.sizes.__getitem__, chosen)),
+            bytearray(map(self.states.__getitem__, chosen)),
+            bytearray(map(self.marks.__getitem__, chosen)),
+        )
+
+    def chosen(self, meant: Sequence[int]) -> Positions:
+        """The places for which ``meant`` is 1 and not 0."""
+        return Positions(
+            array("Q", compress(self.ids, meant)),
+            array("Q", compress(self.addresses, meant)),
+            array("I", compress(self.sizes, meant)),
+            bytearray(compress(self.states, meant)),
+            bytearray(compress(self.marks, meant)),
         )
 
 
@@ -127,10 +142,24 @@ class _Chunk:
         for name in _COLUMNS:
             del getattr(self, name)[index]
 
-    def set_states(self, start: int, end: int, state: int) -> None:
+    def set_states(self, start: int, end: int, meant: bytes, state: int) -> None:
+        """Change the states of the places of a window."""
         before = self.states.count(_FREE, start, end)
-        self.states[start:end] = bytes((state,)) * (end - start)
-        self.available += (0 if state else end - start) - before
+        states = bytes((state,)) * (end - start)
+        if meant:
+            pairs = zip(meant, self.states[start:end], strict=True)
+            states = bytes([state if one else old for one, old in pairs])
+        self.states[start:end] = states
+        self.available += states.count(_FREE) - before
+
+    def meant(self, start: int, end: int, wanted: array[int]) -> bytes:
+        """For each place between two indices 1 if its message is there and is ``wanted``, and 0 if not; b"" if all of
+        them are, and no others are wanted."""
+        ids, has_gone = self.ids[start:end], self.states.find(_GONE, start, end) >= 0
+        if ids == wanted and not has_gone:
+            return b""
+        meant = bytes(map(frozenset(wanted).__contains__, ids))
+        return bytes(map(and_, meant, self.states[start:end].translate(_IS_THERE))) if has_gone else meant
 
     def split(self) -> _Chunk:
         """Move the upper half into a new chunk, and return that."""
@@ -146,8 +175,9 @@ class _Chunk:
         return upper
 
 
-_Stretch = tuple[_Chunk, int, int]
-"""Consecutive places of one chunk: the chunk, the first index, and the index behind the last."""
+_Window = tuple[_Chunk, int, int, bytes]
+"""Places of one chunk: the chunk, the first index, the index behind the last, and for each place between them 1 if it
+belongs to them and 0 if not; b"" if all do."""
 
 
 class _Lane:
@@ -245,7 +275,7 @@ class _Lane:
         return None
 
     def available(
-        self, found: list[_Stretch], behind: int, upto: int, most: int, most_bytes: int
+        self, found: list[_Window], behind: int, upto: int, most: int, most_bytes: int
     ) -> tuple[int, int]:
         """Extend ``found`` by available places behind one identifier up to and including another. Returns what is left
         of ``most`` and ``most_bytes``."""
@@ -265,7 +295,7 @@ class _Lane:
                     enough = bisect_left(sums, most_bytes)
                     stop, size = start + enough + 1, sums[enough]
                 if stop > start:
-                    found.append((chunk, start, stop))
+                    found.append((chunk, start, stop, b""))
                     most -= stop - start
                     most_bytes -= size
                 if most_bytes <= 0 or most <= 0 or (stop < len(chunk.ids) and chunk.ids[stop] > upto):
@@ -273,24 +303,27 @@ class _Lane:
                 start = chunk.states.find(_FREE, stop)
         return most, most_bytes
 
-    def neighbours(self, ids: Sequence[int], start: int) -> tuple[_Chunk, int, int] | None:
-        """Find consecutive places: the chunk and index of ``ids[start]``, and how many of the following ``ids`` are
-        directly behind it, itself included; None if it is gone."""
-        found = self.find(ids[start])
-        if found is None:
-            return None
-        chunk, index = found
-        if start + 1 == len(ids):
-            return chunk, index, 1
-        wanted, there = (
-            ids[start : start + len(chunk.ids) - index],
-            chunk.ids[index : index + len(ids) - start],
-        )
-        count = len(there)
-        if wanted != there:
-            count = next(at for at in range(count) if wanted[at] != there[at])
-        gone = chunk.states.find(_GONE, index, index + count)
-        return chunk, index, count if gone < 0 else gone - index
+    def windows(self, wanted: array[int]) -> Iterator[_Window]:
+        """The places of messages that are looked for in ascending order, as far as they are there. Those of the window
+        yielded last may be removed before going on."""
+        start = 0
+        while start < len(wanted) and self.chunks:
+            place = max(bisect_right(self.firsts, wanted[start]) - 1, 0)
+            chunk = self.chunks[place]
+            stop = bisect_right(wanted, chunk.ids[-1], start)
+            if start == stop:  # it would stand behind the last one of this chunk
+                following = self.firsts[place + 1] if place + 1 < len(self.firsts) else END
+                start = bisect_left(wanted, following, start)
+                continue
+            first = bisect_left(chunk.ids, wanted[start])
+            last = bisect_right(chunk.ids, wanted[stop - 1], first)
+            while last - first > _SPREAD * (stop - start):  # nearly all would be others
+                stop = (start + stop + 1) // 2
+                last = bisect_right(chunk.ids, wanted[stop - 1], first)
+            meant = chunk.meant(first, last, wanted[start:stop])
+            if first < last and (not meant or 1 in meant):
+                yield chunk, first, last, meant
+            start = stop
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         for chunk, end in self._chunks_before(lookup_id):
@@ -376,12 +409,12 @@ class PositionList:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
         _, chunk, index = found
-        chunk.set_states(index, index + 1, state)
+        chunk.set_states(index, index + 1, b"", state)
 
     def set_states(self, ids: Sequence[int], state: PositionState) -> None:
         """Change the state of those messages that are there."""
-        for _, chunk, index, count in self._neighbours(ids):
-            chunk.set_states(index, index + count, state)
+        for _, (chunk, first, last, meant) in self._windows(ids):
+            chunk.set_states(first, last, meant, state)
 
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
         found = self._find(lookup_id)
@@ -406,18 +439,18 @@ class PositionList:
                     chunk.states[:stop] = chunk.states[:stop].replace(before, after)
 
     def find(self, ids: Sequence[int]) -> Positions:
-        """The places of those messages that are there. Neighbours are found together."""
-        if not ids:
-            return no_positions()
-        return _copied([(chunk, index, index + count) for _, chunk, index, count in self._neighbours(ids)])
+        """The places of those messages that are there, in the order of the list."""
+        return _copied([window for _, window in self._windows(ids)])
 
     def remove(self, ids: Sequence[int]) -> int:
         """Remove the places that are there. Returns the bytes of their messages."""
         size = 0
-        for lane, chunk, index, count in self._neighbours(ids):
-            chunk.set_states(index, index + count, _GONE)
+        for lane, (chunk, first, last, meant) in self._windows(ids):
+            chunk.set_states(first, last, meant, _GONE)
+            sizes = chunk.sizes[first:last]
+            size += sum(compress(sizes, meant)) if meant else sum(sizes)
+            count = meant.count(1) if meant else last - first
             chunk.live -= count
-            size += sum(chunk.sizes[index : index + count])
             if not chunk.live:
                 lane.discard(chunk)
             self.count -= count
@@ -427,7 +460,7 @@ class PositionList:
     def available(self, behind: int, most: int, most_bytes: int = END, upto: int = END) -> Positions:
         """Up to ``most`` available places behind one identifier up to and including another, in order, stopping when
         their messages have ``most_bytes``; at least one, if there is any."""
-        found: list[_Stretch] = []
+        found: list[_Window] = []
         top = behind >> 56
         for lane in self._ordered:
             if lane.top >= top and lane.chunks:
@@ -436,20 +469,19 @@ class PositionList:
                     break
         return _copied(found)
 
-    def _neighbours(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
-        """The places of those messages that are there, as chunk, index and count of neighbours; many at a time if they
-        are in the order of the list. The places yielded last may be removed before going on."""
-        if len(ids) > 1 and not isinstance(ids, array):
-            ids = array("Q", ids)  # to compare with a chunk's
+    def _windows(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Window]]:
+        """The places of those messages that are there, in the order of the list. Those of the window yielded last may
+        be removed before going on."""
+        wanted = array("Q", sorted(ids))
         start = 0
-        while start < len(ids):
-            lane = self._lanes.get(ids[start] >> 56)
-            many = None if lane is None else lane.neighbours(ids, start)
-            if lane is None or many is None:
-                start += 1
-                continue
-            yield (lane, *many)
-            start += many[2]
+        while start < len(wanted):
+            top = wanted[start] >> 56
+            stop = bisect_left(wanted, (top + 1) << 56, start)
+            lane = self._lanes.get(top)
+            if lane is not None:
+                for window in lane.windows(wanted[start:stop]):
+                    yield lane, window
+            start = stop
 
     def place_of(self, index: int) -> int:
         """The place of the message with this index from the front, or the last place if there are not so many."""
@@ -543,24 +575,21 @@ def no_positions() -> Positions:
     return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray())
 
 
-def _copied(stretches: Sequence[_Stretch]) -> Positions:
-    """Copy the places of consecutive stretches into one."""
-    if not stretches:
+def _copied(windows: Sequence[_Window]) -> Positions:
+    """Copy the places of windows into one."""
+    if not windows:
         return no_positions()
-    chunk, start, stop = stretches[0]
-    found = _new_positions(
-        (
-            chunk.ids[start:stop],
-            chunk.addresses[start:stop],
-            chunk.sizes[start:stop],
-            chunk.states[start:stop],
-            chunk.marks[start:stop],
-        )
-    )
-    for chunk, start, stop in stretches[1:]:
-        found.ids.extend(chunk.ids[start:stop])
-        found.addresses.extend(chunk.addresses[start:stop])
-        found.sizes.extend(chunk.sizes[start:stop])
-        found.states.extend(chunk.states[start:stop])
-        found.marks.extend(chunk.marks[start:stop])
+    found, *others = [_cut(*window) for window in windows]
+    for other in others:
+        found.ids.extend(other.ids)
+        found.addresses.extend(other.addresses)
+        found.sizes.extend(other.sizes)
+        found.states.extend(other.states)
+        found.marks.extend(other.marks)
     return found
+
+
+def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
+    ids, addresses, sizes = chunk.ids[start:stop], chunk.addresses[start:stop], chunk.sizes[start:stop]
+    places = _new_positions((ids, addresses, sizes, chunk.states[start:stop], chunk.marks[start:stop]))
+    return places.chosen(meant) if meant else places

@@ -13,11 +13,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
 from msmq.manager.mailbox.contents import Found
+from msmq.manager.mailbox.expiries import Buckets
 from msmq.manager.mailbox.positions import START, PositionState
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.message import SenderMessageClass
@@ -25,7 +26,6 @@ from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransfer
 from msmq.manager.queues.queue import OutgoingQueue
 from msmq.server.inbound.connection import Connection
 from msmq.server.inbound.places import PLACE_BYTES, RECORD_BYTES, Places
-from msmq.server.outbound.deadlines import Expiries
 from msmq.server.outbound.runs import (
     LATE,
     PASSING_TH,
@@ -84,7 +84,8 @@ class Drain:
         self._eventful: set[int] = set()
         """Messages under way that cannot simply be forgotten when they arrive, or possibly cannot."""
         self._available_at = self._appended
-        self._expiries = Expiries(queue.positions)
+        self._expiries = Buckets(queue.positions)
+        """Messages by their last second."""
         self._unwatched = array("Q")
         """Messages that came lately and whose expiry has not been read yet."""
         self._changed = False
@@ -119,8 +120,7 @@ class Drain:
         outgoing, positions = self.outgoing, self.queue.positions
         behind = START
         while len(waiting := outgoing.mailbox.look(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)):
-            for lookup_id, packet in zip(waiting.ids, waiting.packets, strict=True):
-                self._watch(lookup_id, packet)
+            self._watch(zip(waiting.ids, waiting.packets, strict=True))
             behind = waiting.ids[-1]
         present = {entry.lookup_id for entry in positions} if values else set()
         found = self._places.restore(values, present)
@@ -514,17 +514,20 @@ class Drain:
     def watch(self, most: int) -> bool:
         """Read the expiry of messages that came lately and are still there. Returns whether there are more of them."""
         lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
-        for lookup_id, packet in self.outgoing.mailbox.headers(self.queue, lately):
-            self._watch(lookup_id, packet)
+        self._watch(self.outgoing.mailbox.headers(self.queue, lately))
         return bool(self._unwatched)
 
-    def _watch(self, lookup_id: int, packet: bytes) -> None:
-        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
-        self._changed = self._changed or bool(flags & USER_TH)
-        limit_s = min(ttrq_s, ttbr_s)
-        # A transactional message in transit is refused by its receiver, which ends it.
-        if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
-            self._expiries.add(sent_time + limit_s, lookup_id)
+    def _watch(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        ids, last_seconds = array("Q"), array("Q")
+        for lookup_id, packet in messages:
+            ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
+            self._changed = self._changed or bool(flags & USER_TH)
+            limit_s = min(ttrq_s, ttbr_s)
+            # A transactional message in transit is refused by its receiver, which ends it.
+            if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
+                ids.append(lookup_id)
+                last_seconds.append(sent_time + limit_s)
+        self._expiries.add(ids, last_seconds)
 
     @property
     def next_expiry_s(self) -> int | None:
@@ -534,21 +537,25 @@ class Drain:
     def expire_late(self, now_s: int) -> None:
         """Give up late messages. A message that is being sent is left to its session, and a transactional message that
         may have left is not given up: it may have arrived, and its OrderAck or FinalAck will tell."""
-        for lookup_id in self._expiries.pop_before(now_s):
-            entry = self.queue.positions.get(lookup_id)
-            if entry is None or lookup_id in self.parked:
-                continue
-            number = self.numbers.get(lookup_id)
-            if number is not None and self._sender.was_sent(number):
-                continue
-            placed_and_idle = number is not None and (
-                self.connection is None or any(number in run.numbers for run in self._again)
-            )
-            if entry.state is PositionState.AVAILABLE or placed_and_idle:
-                if not self.expire(lookup_id, self.load(lookup_id)):
-                    self._expiries.add(now_s + 1, lookup_id)
-            elif self.connection is not None:
-                self._expiries.add(now_s + 1, lookup_id)
+        while self._expiries.first is not None and self._expiries.first < now_s:
+            _, late = self._expiries.pop()
+            put_off = [lookup_id for lookup_id in late if not self._expire_late(lookup_id)]
+            self._expiries.add(put_off, repeat(now_s + 1, len(put_off)))
+
+    def _expire_late(self, lookup_id: int) -> bool:
+        """Give up a late message if it may be given up now. Returns False if it has to be looked at again."""
+        entry = self.queue.positions.get(lookup_id)
+        if entry is None or lookup_id in self.parked:
+            return True
+        number = self.numbers.get(lookup_id)
+        if number is not None and self._sender.was_sent(number):
+            return True
+        placed_and_idle = number is not None and (
+            self.connection is None or any(number in run.numbers for run in self._again)
+        )
+        if entry.state is PositionState.AVAILABLE or placed_and_idle:
+            return self.expire(lookup_id, self.load(lookup_id))
+        return self.connection is None
 
     def expire(self, lookup_id: int, message: StoredMessage) -> bool:
         """Give up a message that did not reach its queue in time (MS-MQQB 3.1.7.1.2)."""

@@ -511,27 +511,23 @@ class Mailbox(Contents):
         self, source: Queue, positions: Positions, target: Queue, *, recorded: bool = False
     ) -> None:
         core, ids = self.core, positions.ids
-        pasts = [(source.aborts.get(one, 0), source.moves.get(one, (0, 0))[0]) for one in ids]
+        aborts = {one: source.aborts[one] for one in ids if one in source.aborts}
+        moves = {one: source.moves[one][0] for one in ids if one in source.moves}
         peekable = source.peekable_when_locked.intersection(ids)
         express = {one: source.volatile[one] for one in compress(ids, map((0).__eq__, positions.addresses))}
         if not recorded:
-            for lookup_id in compress(ids, positions.addresses):
-                core.ledger.move_message(lookup_id, target.number)
+            core.ledger.move_messages(list(compress(ids, positions.addresses)), target.number)
         self._empty(source, positions, forget=False)
         core.moved.update((one, target.number) for one in compress(ids, positions.addresses))
         target.volatile.update(express)
         target.peekable_when_locked.update(peekable)
         core.express_bytes += sum(len(kept[1]) for kept in express.values())
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        if order != list(range(len(ids))):
-            positions = positions.only(order)
         target.positions.add(positions.ids, positions.addresses, positions.sizes, positions.marks, _LOCKED)
         core.total_bytes += sum(positions.sizes)
-        for lookup_id, (aborts, moves) in zip(ids, pasts, strict=True):
-            if aborts:
-                target.aborts[lookup_id] = aborts
-            if target.queue_type is not QueueType.SYSTEM:
-                target.moves[lookup_id] = (moves + 1, core.now_s)
+        target.aborts.update(aborts)
+        if target.queue_type is not QueueType.SYSTEM:
+            now_s = core.now_s
+            target.moves.update((one, (moves.get(one, 0) + 1, now_s)) for one in ids)
         if is_destination(target):
             self._watch_moved(target, positions)
         self.release(target, positions.ids)

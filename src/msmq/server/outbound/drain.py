@@ -81,8 +81,10 @@ class Drain:
         """The mark of the store up to which everything must be durable before the messages chosen last may leave."""
         self._again: deque[Run] = deque()
         """Messages with places that are to be sent (again), in the order of their numbers. Some may be gone."""
-        self._eventful: set[int] = set()
-        """Messages under way that cannot simply be forgotten when they arrive, or possibly cannot."""
+        self._journaled: set[int] = set()
+        """Messages under way that are moved to the journal when they arrive."""
+        self._told: set[int] = set()
+        """Messages under way of whose arrival subscribers are told: transactional ones in transit, or possibly so."""
         self._available_at = self._appended
         self._expiries = Buckets(queue.positions)
         """Messages by their last second."""
@@ -130,7 +132,7 @@ class Drain:
             positions.set_state(lookup_id, PositionState.LOCKED)
             tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Awaited(self, lookup_id))
             self.numbers[lookup_id] = number
-            self._eventful.add(lookup_id)
+            self._told.add(lookup_id)
             released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
             if released is not None:
                 self._release(released)
@@ -232,7 +234,7 @@ class Drain:
         chosen: list[Run] = []
         placed: list[Run] = []
         whole = True
-        for run, kind, eventful in runs_in(self, found, self._own_guids, self.outgoing.core.now_s):
+        for run, kind, kept in runs_in(self, found, self._own_guids, self.outgoing.core.now_s):
             if only_placed and kind & PASSING_TH != USER_TH:
                 whole = False
                 break
@@ -251,7 +253,9 @@ class Drain:
                 whole = len(run) == wanted
             if len(run):
                 self.queue.positions.set_states(run.lookup_ids, _LOCKED)
-                self._eventful.update(eventful)
+                self._journaled.update(kept)
+                if kind & PASSING_TH == PASSING_TH:
+                    self._told.update(run.lookup_ids)
                 chosen.append(run)
             if not whole:
                 break
@@ -403,24 +407,15 @@ class Drain:
 
     def _delivered(self, lookup_ids: list[int]) -> None:
         """Remove delivered messages; a transactional one is journaled only with its FinalAck."""
-        eventful = self._eventful.intersection(lookup_ids) if self._eventful else None
-        if eventful:
-            self._eventful -= eventful
-            found = self.queue.positions.find([one for one in lookup_ids if one in eventful])
-            known = {
-                each.lookup_id: each
-                for each in self.outgoing.mailbox.read(self.queue, found, ours=False).messages
-            }
-            self._move_to_journal([one for one, message in known.items() if self._is_journaled(message)])
-            self.outgoing.mailbox.remove(self.queue, found.ids, MessageClass.NORMAL, known=known)
-            self._places.done_all(found.ids.tolist())
-            lookup_ids = [one for one in lookup_ids if one not in eventful]
-        self._forget(lookup_ids)
-
-    def _is_journaled(self, message: StoredMessage) -> bool:
-        packet = message.packet
-        wanted = packet.user.positive_journaling and not packet.transactional and self._is_ours(packet)
-        return bool(wanted) and journaled(message)
+        kept, told = self._journaled.intersection(lookup_ids), self._told.intersection(lookup_ids)
+        if kept:
+            self._journaled -= kept
+            self._move_to_journal([*kept])
+        if told:
+            self._told -= told
+            self.outgoing.mailbox.remove(self.queue, [*told], MessageClass.NORMAL)
+            self._places.done_all(told)
+        self._forget([one for one in lookup_ids if one not in kept and one not in told])
 
     def _move_to_journal(self, lookup_ids: list[int]) -> None:
         journal = self.outgoing.core.journal_queue
@@ -431,7 +426,7 @@ class Drain:
         """Process the results of FinalAcks."""
         ids = [ending.lookup_id for ending in endings]
         self.parked.difference_update(ids)
-        self._eventful.difference_update(ids)
+        self._told.difference_update(ids)
         here = set(self.queue.positions.find(ids).ids)
         forgotten, kept, dead = [], [], []
         for lookup_id, fate, parked, message_class in endings:
@@ -457,7 +452,7 @@ class Drain:
 
     def returned(self, lookup_id: int) -> None:
         """Return a message without a transaction from a session that has closed."""
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
         entry = self.queue.positions.get(lookup_id)
         if entry is None:
             return
@@ -481,7 +476,8 @@ class Drain:
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
+        self._told.discard(lookup_id)
         self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
 
@@ -575,7 +571,7 @@ class Drain:
         number = self.numbers.pop(lookup_id, None)
         with event:
             self.outgoing.acknowledging.acknowledge((packet,), fate)
-            if packet.user.negative_journaling and journaled(message):
+            if packet.user.negative_journaling and journaled(packet.data):
                 self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
             else:
                 self.outgoing.mailbox.remove(
@@ -583,7 +579,8 @@ class Drain:
                 )
         if number is not None:
             self._sender.remove(number)
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
+        self._told.discard(lookup_id)
         self.outgoing.deletions += 1
         self._forget_final_ack(packet)
         self._places.done(lookup_id)

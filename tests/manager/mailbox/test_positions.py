@@ -64,7 +64,7 @@ class PositionMachine(RuleBasedStateMachine):
     def take(self, data: st.DataObject, count: int) -> None:
         places = sorted(self.model)
         start = data.draw(st.integers(0, len(places) - 1))
-        chosen = places[start : start + count]
+        chosen = array("Q", places[start : start + count])
         assert self.list.remove(chosen) == sum(self.model[key].size for key in chosen)
         self.taken += [self.model.pop(key) for key in chosen]
 
@@ -118,18 +118,18 @@ class PositionMachine(RuleBasedStateMachine):
         else:
             start, step = data.draw(st.integers(0, len(every) - 1)), data.draw(st.integers(1, 40))
             chosen = array("Q", every[start : start + 600 : step])
-        ordered = sorted(chosen)
+        ordered = array("Q", sorted(chosen))
         here = [self.model[key] for key in ordered]
-        missing = array("Q", (lookup_id(3, 1 << 40), lookup_id(0, 1 << 40)))
+        missing = array("Q", (lookup_id(7, 0), lookup_id(0, 1 << 40)))
         found = self.list.find(missing[:1] + chosen + missing[1:])
-        assert list(found.ids) == ordered
+        assert found.ids == ordered
         assert list(found.addresses) == [entry.address for entry in here]
         assert list(found.sizes) == [entry.size for entry in here]
-        self.list.set_states(chosen, state)
+        self.list.set_states(ordered, state)
         for key in chosen:
             self.model[key] = self.model[key]._replace(state=state)
         if data.draw(st.booleans()):
-            assert self.list.remove(missing[:1] + chosen) == sum(entry.size for entry in here)
+            assert self.list.remove(missing[:1] + ordered + missing[1:]) == sum(entry.size for entry in here)
             for key in chosen:
                 self.taken.append(self.model.pop(key))
 

@@ -411,8 +411,8 @@ class PositionList:
         _, chunk, index = found
         chunk.set_states(index, index + 1, b"", state)
 
-    def set_states(self, ids: Sequence[int], state: PositionState) -> None:
-        """Change the state of those messages that are there."""
+    def set_states(self, ids: array[int], state: PositionState) -> None:
+        """Change the state of those messages that are there, given in the order of the list."""
         for _, (chunk, first, last, meant) in self._windows(ids):
             chunk.set_states(first, last, meant, state)
 
@@ -440,10 +440,10 @@ class PositionList:
 
     def find(self, ids: Sequence[int]) -> Positions:
         """The places of those messages that are there, in the order of the list."""
-        return _copied([window for _, window in self._windows(ids)])
+        return _copied([window for _, window in self._windows(array("Q", sorted(ids)))])
 
-    def remove(self, ids: Sequence[int]) -> int:
-        """Remove the places that are there. Returns the bytes of their messages."""
+    def remove(self, ids: array[int]) -> int:
+        """Remove the places that are there, given in the order of the list. Returns the bytes of their messages."""
         size = 0
         for lane, (chunk, first, last, meant) in self._windows(ids):
             chunk.set_states(first, last, meant, _GONE)
@@ -469,10 +469,9 @@ class PositionList:
                     break
         return _copied(found)
 
-    def _windows(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Window]]:
-        """The places of those messages that are there, in the order of the list. Those of the window yielded last may
-        be removed before going on."""
-        wanted = array("Q", sorted(ids))
+    def _windows(self, wanted: array[int]) -> Iterator[tuple[_Lane, _Window]]:
+        """The places of messages that are looked for in the order of the list, as far as they are there. Those of the
+        window yielded last may be removed before going on."""
         start = 0
         while start < len(wanted):
             top = wanted[start] >> 56

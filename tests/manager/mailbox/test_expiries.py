@@ -13,7 +13,7 @@ def buckets_of(*lookup_ids: int) -> Buckets:
     """The buckets of a queue with these messages."""
     positions = PositionList()
     for lookup_id in lookup_ids:
-        positions.add((lookup_id,), (0,), (100,), bytes(1))
+        positions.add((lookup_id,), (0,), (100,), (8,), bytes(1))
     return Buckets(positions)
 
 

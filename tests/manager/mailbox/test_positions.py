@@ -20,6 +20,10 @@ def lookup_id(priority: int, number: int) -> int:
     return (7 - priority) << 56 | number
 
 
+def front_of(lookup_id: int) -> int:
+    return lookup_id % 100
+
+
 class PositionMachine(RuleBasedStateMachine):
     """Everything a queue does to its places, in any order."""
 
@@ -49,7 +53,7 @@ class PositionMachine(RuleBasedStateMachine):
             address = self.number * 8 if on_disk else 0
             batch.append(Entry(lookup_id(priority, self.number), address, size, state, marks))
         ids, addresses, sizes, _, marks_of = zip(*batch, strict=True)
-        self.list.add(ids, addresses, sizes, bytes(marks_of), state)
+        self.list.add(ids, addresses, sizes, list(map(front_of, ids)), bytes(marks_of), state)
         self.model.update((entry.lookup_id, entry) for entry in batch)
 
     @precondition(lambda self: self.model)
@@ -86,7 +90,8 @@ class PositionMachine(RuleBasedStateMachine):
                 break
             expected.append(entry)
         found = self.list.available(behind, most, most_bytes, upto)
-        assert list(map(Entry._make, zip(*found, strict=True))) == expected
+        assert list(map(Entry._make, zip(*found[:-1], strict=True))) == expected
+        assert list(found.fronts) == list(map(front_of, found.ids))
         if lock:
             self.list.set_states(found.ids, LOCKED)
             for entry in expected:
@@ -98,7 +103,7 @@ class PositionMachine(RuleBasedStateMachine):
         """A message moved away returns to its old place among its neighbours."""
         entry = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
         lookup, address, size, state, marks = entry
-        self.list.add([lookup], [address], [size], bytes([marks]), state)
+        self.list.add([lookup], [address], [size], [front_of(lookup)], bytes([marks]), state)
         self.model[entry.lookup_id] = entry
 
     @precondition(lambda self: self.model)
@@ -125,6 +130,7 @@ class PositionMachine(RuleBasedStateMachine):
         assert found.ids == ordered
         assert list(found.addresses) == [entry.address for entry in here]
         assert list(found.sizes) == [entry.size for entry in here]
+        assert list(found.fronts) == list(map(front_of, ordered))
         self.list.set_states(ordered, state)
         for key in chosen:
             self.model[key] = self.model[key]._replace(state=state)
@@ -166,7 +172,7 @@ def test_order_is_priority_then_arrival_between_start_and_end() -> None:
     places = PositionList()
     assert list(places.after(START)) == [], "the head of an empty list is its end"
     ids = [lookup_id(priority, number) for number, priority in enumerate((3, 7, 3, 0), start=1)]
-    places.add(ids, [0] * 4, [1] * 4, bytes(4))
+    places.add(ids, [0] * 4, [1] * 4, [8] * 4, bytes(4))
     assert [entry.lookup_id for entry in places] == [ids[1], ids[0], ids[2], ids[3]]
     assert list(places.after(END)) == []
     assert list(places.before(START)) == []
@@ -177,7 +183,7 @@ def test_a_million_places_take_little_room() -> None:
     places = PositionList()
     for number in range(0, 100_000, 10):
         first = lookup_id(3, number)
-        places.add(range(first, first + 10), range(number, number + 10), [1000] * 10, bytes(10))
+        places.add(range(first, first + 10), range(number, number + 10), [1000] * 10, [8] * 10, bytes(10))
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used / 100_000 < 30, "bytes a place"

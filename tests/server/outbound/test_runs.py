@@ -55,7 +55,7 @@ def found(*packets: bytes, private: tuple[int, ...] = (), other: tuple[int, ...]
     local = dict.fromkeys(private, LocalAttributes(private=True))
     local |= dict.fromkeys(other, LocalAttributes(application_deadletter_queue="host\\private$\\dead"))
     ids = array("Q", range(70, 70 + len(packets)))
-    positions = Positions(ids, array("Q"), array("I"), bytearray(), bytearray())
+    positions = Positions(ids, array("Q"), array("I"), bytearray(), bytearray(), array("H"))
     return Found(positions, packets=list(packets), local=local)
 
 

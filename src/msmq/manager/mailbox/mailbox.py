@@ -25,11 +25,13 @@ from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.retries import Retries
 from msmq.manager.mailbox.stored import (
+    FRONTS,
     LARGEST_ENVELOPE,
     LARGEST_FRONT,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
+    local_bytes,
 )
 from msmq.manager.model import EnqueueStatus, QueueType
 from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, finish_wait
@@ -147,11 +149,13 @@ class Mailbox(Contents):
         with core.event(size + NUMBERS_BYTES, records if written or overdue else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
-            for index in batch.local:
+            fronts = array("H", map(FRONTS.__getitem__, marks))
+            for index, local in batch.local.items():
                 marks[index] |= HAS_LOCAL
+                fronts[index] += len(local_bytes(local))
             addresses = self._written(queue, batch, ids, marks, on_disk, transaction)
             state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
-            queue.positions.add(ids, addresses, sizes, marks, state)
+            queue.positions.add(ids, addresses, sizes, fronts, marks, state)
             core.total_bytes += sum(sizes)
             core.express_bytes += express_bytes
             for index, local in batch.local.items():
@@ -522,7 +526,8 @@ class Mailbox(Contents):
         target.volatile.update(express)
         target.peekable_when_locked.update(peekable)
         core.express_bytes += sum(len(kept[1]) for kept in express.values())
-        target.positions.add(positions.ids, positions.addresses, positions.sizes, positions.marks, _LOCKED)
+        _, addresses, sizes, _, marks, fronts = positions
+        target.positions.add(ids, addresses, sizes, fronts, marks, _LOCKED)
         core.total_bytes += sum(positions.sizes)
         target.aborts.update(aborts)
         if target.queue_type is not QueueType.SYSTEM:

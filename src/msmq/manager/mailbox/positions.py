@@ -7,8 +7,8 @@ come first), arrival order below. "Along the list" and "ascending by LookupIdent
 outlives its message: a cursor at a message that was taken still knows what comes next.
 
 Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
-A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size,
-state, marks): about 22 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
+A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size, state,
+marks, front): about 24 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
 than at the end.
 
 ``START`` and ``END`` are the reserved entries before the head and behind the tail.
@@ -46,7 +46,7 @@ class PositionMark(IntEnum):
     they are known. OWES_NOTHING: no acknowledgment can be due for the message after its arrival, whatever becomes of
     it. OWES_NO_RECEIPT: none is due if it is received; this one is only in memory, and after a restart the message is
     read to find it out. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local
-    attributes and so is longer. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
+    attributes. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
     FinalAck goes to that address, because the session that brought it knew no GUIDs.
     """
 
@@ -89,6 +89,8 @@ class Positions(NamedTuple):
     """The sizes of the packets."""
     states: bytearray
     marks: bytearray
+    fronts: array[int]
+    """The bytes in front of each packet in its record."""
 
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
@@ -98,6 +100,7 @@ class Positions(NamedTuple):
             array("I", map(self.sizes.__getitem__, chosen)),
             bytearray(map(self.states.__getitem__, chosen)),
             bytearray(map(self.marks.__getitem__, chosen)),
+            array("H", map(self.fronts.__getitem__, chosen)),
         )
 
     def chosen(self, meant: Sequence[int]) -> Positions:
@@ -108,19 +111,20 @@ class Positions(NamedTuple):
             array("I", compress(self.sizes, meant)),
             bytearray(compress(self.states, meant)),
             bytearray(compress(self.marks, meant)),
+            array("H", compress(self.fronts, meant)),
         )
 
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
 _new_positions: Final[
-    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray]], Positions]
+    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray, array[int]]], Positions]
 ] = partial(tuple.__new__, Positions)
-_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks")
+_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks", "fronts")
 
 
 class _Chunk:
-    __slots__ = ("addresses", "available", "ids", "live", "marks", "sizes", "states")
+    __slots__ = ("addresses", "available", "fronts", "ids", "live", "marks", "sizes", "states")
 
     def __init__(self) -> None:
         self.ids = array("Q")
@@ -128,15 +132,19 @@ class _Chunk:
         self.sizes = array("I")
         self.states = bytearray()
         self.marks = bytearray()
+        self.fronts = array("H")
         self.live = 0
         self.available = 0
 
-    def insert(self, index: int, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+    def insert(
+        self, index: int, lookup_id: int, address: int, size: int, front: int, state: int, marks: int
+    ) -> None:
         self.ids.insert(index, lookup_id)
         self.addresses.insert(index, address)
         self.sizes.insert(index, size)
         self.states.insert(index, state)
         self.marks.insert(index, marks)
+        self.fronts.insert(index, front)
 
     def delete(self, index: int) -> None:
         for name in _COLUMNS:
@@ -196,7 +204,7 @@ class _Lane:
         self.firsts.append(lookup_id)
         return chunk
 
-    def insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+    def insert(self, lookup_id: int, address: int, size: int, front: int, state: int, marks: int) -> None:
         """Insert a message among others, after a move or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
@@ -210,7 +218,7 @@ class _Lane:
         if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
             assert chunk.states[index] == _GONE, f"{lookup_id:#x} is in the list already"
             chunk.delete(index)
-        chunk.insert(index, lookup_id, address, size, state, marks)
+        chunk.insert(index, lookup_id, address, size, front, state, marks)
         self.firsts[place] = chunk.ids[0]
         chunk.live += 1
         if not state:
@@ -362,6 +370,7 @@ class PositionList:
         ids: Sequence[int],
         addresses: Sequence[int],
         sizes: Sequence[int],
+        fronts: Sequence[int],
         marks: bytes | bytearray,
         state: PositionState = PositionState.AVAILABLE,
     ) -> None:
@@ -372,12 +381,13 @@ class PositionList:
             ids = array("Q", [ids[index] for index in order])
             addresses = array("Q", [addresses[index] for index in order])
             sizes = array("I", [sizes[index] for index in order])
+            fronts = array("H", [fronts[index] for index in order])
             marks = bytes([marks[index] for index in order])
         start = 0
         for top in sorted(tops):
             stop = bisect_left(ids, (top + 1) << 56, start)
             lane = self._lanes.get(top) or self._lane(top)
-            _add(lane, ids, addresses, sizes, marks, state, start, stop)
+            _add(lane, ids, addresses, sizes, fronts, marks, state, start, stop)
             start = stop
         self.count += len(ids)
         self.total_bytes += sum(sizes)
@@ -544,6 +554,7 @@ def _add(
     ids: Sequence[int],
     addresses: Sequence[int],
     sizes: Sequence[int],
+    fronts: Sequence[int],
     marks: bytes | bytearray,
     state: int,
     done: int,
@@ -553,7 +564,7 @@ def _add(
     while done < end:
         chunk = lane.chunks[-1] if lane.chunks else None
         if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
-            lane.insert(ids[done], addresses[done], sizes[done], state, marks[done])
+            lane.insert(ids[done], addresses[done], sizes[done], fronts[done], state, marks[done])
             done += 1
             continue
         if chunk is None or len(chunk.ids) >= CHUNK:
@@ -564,6 +575,7 @@ def _add(
         chunk.sizes.extend(sizes[done:upto])
         chunk.states.extend(bytes((state,)) * (upto - done))
         chunk.marks.extend(marks[done:upto])
+        chunk.fronts.extend(fronts[done:upto])
         chunk.live += upto - done
         if not state:
             chunk.available += upto - done
@@ -571,7 +583,7 @@ def _add(
 
 
 def no_positions() -> Positions:
-    return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray())
+    return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray(), array("H"))
 
 
 def _copied(windows: Sequence[_Window]) -> Positions:
@@ -585,10 +597,12 @@ def _copied(windows: Sequence[_Window]) -> Positions:
         found.sizes.extend(other.sizes)
         found.states.extend(other.states)
         found.marks.extend(other.marks)
+        found.fronts.extend(other.fronts)
     return found
 
 
 def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
     ids, addresses, sizes = chunk.ids[start:stop], chunk.addresses[start:stop], chunk.sizes[start:stop]
-    places = _new_positions((ids, addresses, sizes, chunk.states[start:stop], chunk.marks[start:stop]))
+    states, marks, fronts = chunk.states[start:stop], chunk.marks[start:stop], chunk.fronts[start:stop]
+    places = _new_positions((ids, addresses, sizes, states, marks, fronts))
     return places.chosen(meant) if meant else places

@@ -81,8 +81,11 @@ class Buckets:
             wanted = list(chain.from_iterable(ids for _, ids in some))
             there = frozenset(self._positions.find(wanted).ids)
             for second, ids in some:
-                self._buckets[second] = array("Q", filter(there.__contains__, ids))
-        self._buckets = {second: ids for second, ids in self._buckets.items() if ids}
+                left = [lookup_id for lookup_id in ids if lookup_id in there]
+                if not left:
+                    del self._buckets[second]
+                elif len(left) < len(ids):
+                    self._buckets[second] = array("Q", left)
         self._seconds = sorted(self._buckets)
         self._count = sum(map(len, self._buckets.values()))
 

@@ -378,11 +378,11 @@ class PositionList:
         tops = {lookup_id >> 56 for lookup_id in ids}
         if len(tops) > 1:
             order = sorted(range(len(ids)), key=ids.__getitem__)
-            ids = array("Q", [ids[index] for index in order])
-            addresses = array("Q", [addresses[index] for index in order])
-            sizes = array("I", [sizes[index] for index in order])
-            fronts = array("H", [fronts[index] for index in order])
-            marks = bytes([marks[index] for index in order])
+            ids = array("Q", map(ids.__getitem__, order))
+            addresses = array("Q", map(addresses.__getitem__, order))
+            sizes = array("I", map(sizes.__getitem__, order))
+            fronts = array("H", map(fronts.__getitem__, order))
+            marks = bytes(map(marks.__getitem__, order))
         start = 0
         for top in sorted(tops):
             stop = bisect_left(ids, (top + 1) << 56, start)

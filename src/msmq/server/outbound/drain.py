@@ -407,15 +407,16 @@ class Drain:
 
     def _delivered(self, lookup_ids: list[int]) -> None:
         """Remove delivered messages; a transactional one is journaled only with its FinalAck."""
-        kept, told = self._journaled.intersection(lookup_ids), self._told.intersection(lookup_ids)
-        if kept:
+        if self._journaled and (kept := self._journaled.intersection(lookup_ids)):
             self._journaled -= kept
             self._move_to_journal([*kept])
-        if told:
+            lookup_ids = [one for one in lookup_ids if one not in kept]
+        if self._told and (told := self._told.intersection(lookup_ids)):
             self._told -= told
             self.outgoing.mailbox.remove(self.queue, [*told], MessageClass.NORMAL)
             self._places.done_all(told)
-        self._forget([one for one in lookup_ids if one not in kept and one not in told])
+            lookup_ids = [one for one in lookup_ids if one not in told]
+        self._forget(lookup_ids)
 
     def _move_to_journal(self, lookup_ids: list[int]) -> None:
         journal = self.outgoing.core.journal_queue

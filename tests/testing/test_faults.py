@@ -12,7 +12,7 @@ def test_a_fault_comes_at_the_change_that_was_chosen_and_only_there() -> None:
     places, faults = PositionList(), Faults()
 
     def change(number: int) -> None:
-        places.add((number,), (0,), (1,), bytes(1))
+        places.add((number,), (0,), (1,), (8,), bytes(1))
 
     with faults.planted():
         change(1)

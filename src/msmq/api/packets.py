@@ -122,7 +122,7 @@ class Columns:
             given.kind and len(given.kind) != count
         ):
             raise InvalidParameterError("A column has an entry for each message, one for all, or none.")
-        self.kind: Sequence[int] = given.kind or [0] * count
+        self.kind: Sequence[int] = list(given.kind) or [0] * count
         """The index of each message's kind."""
         if count and max(self.kind) >= len(self.kinds):
             raise InvalidParameterError("A message is of a kind that is not there.")
@@ -138,10 +138,8 @@ class Columns:
 
     def _whole(self, name: str, column: Sequence[Any]) -> Sequence[Any]:
         """A column expanded to one entry for each message."""
-        if len(column) == self._count:
-            return column
-        if column:
-            return list(column) * self._count
+        if column:  # a list, because what a protobuf message repeats is slow to go through
+            return list(column) if len(column) == self._count else list(column) * self._count
         return self.of_kinds([said(kind, name) for kind in self.kinds])
 
     def of_kinds(self, values: Sequence[_T]) -> Sequence[_T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import grpc
@@ -56,8 +57,9 @@ class Sender:
         self._computer = manager.core.record.computer_name
         name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
-        self._known: dict[tuple[object, ...], Template | None] = {}
-        """Templates by what they depend on: the names of queues, the sender and the security."""
+        self._known: dict[tuple[object, ...], tuple[Template | None, LocalAttributes]] = {}
+        """Templates, and what no packet says, by what they depend on: the names of queues, the sender and the
+        security."""
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -206,13 +208,9 @@ class Sender:
         made: dict[tuple[int, bool], Template] = {}
         local: dict[int, LocalAttributes] = {}
         for number, is_alone in set(zip(columns.kind, apart, strict=True)):
-            kind = columns.kinds[number]
-            try:
-                attributes = local_of(kind, self._computer)
-                template = self._template(kind, is_alone or transaction is not None, is_alone)
-            except MsmqError:
-                template = None
-            else:
+            kind, template = columns.kinds[number], None
+            with suppress(MsmqError):
+                template, attributes = self._template(kind, is_alone or transaction is not None, is_alone)
                 if attributes.has_any:
                     local[number] = attributes
             made[number, is_alone] = template or _BLANK
@@ -223,20 +221,24 @@ class Sender:
             index: local[number] for index, number in enumerate(columns.kind) if number in local
         }
 
-    def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
-        """The template of a kind; None for one that has none."""
+    def _template(
+        self, kind: pb.Message, covered: bool, alone: bool
+    ) -> tuple[Template | None, LocalAttributes]:
+        """The template of a kind, None for one that has none; and what no packet says."""
         key = (
             kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
-            kind.authenticate, kind.privacy_level, covered, alone,
+            kind.authenticate, kind.privacy_level, kind.dead_letter_queue, kind.peekable_when_locked, covered, alone,
         )  # fmt: skip
-        if key not in self._known:
+        known = self._known.get(key)
+        if known is None:
             if len(self._known) >= _MOST_TEMPLATES:
                 self._known.clear()
             message = to_message(kind, self._computer)
-            self._known[key] = self._manager.posting.template(
+            template = self._manager.posting.template(
                 self.descriptor, message, self._caller, covered=covered, alone=alone
             )
-        return self._known[key]
+            known = self._known[key] = template, local_of(kind, self._computer)
+        return known
 
 
 class _Sheet:

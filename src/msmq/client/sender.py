@@ -424,7 +424,8 @@ def _request(number: int, transaction: bytes, columns: list[bytes]) -> list[byte
 
 
 def _columns(loads: list[Load]) -> list[bytes]:
-    """Serialize the messages of loads in columns, each of their kinds once. Returns the parts."""
+    """Serialize the messages of loads in columns, each of their kinds once. Returns the parts. The bodies come first,
+    as the queue manager looks for large ones: it need not pass over all labels to find out that there are none."""
     every = list(chain.from_iterable(load.kinds for load in loads))
     numbers = list(map(id, every))
     kinds = dict(zip(numbers, every, strict=True))
@@ -448,7 +449,7 @@ def _columns(loads: list[Load]) -> list[bytes]:
         journals=journals,
         dead_letters=dead,
     )
-    return [columns.SerializeToString(), *repeated(pb.Columns.BODIES_FIELD_NUMBER, bodies)]
+    return [*repeated(pb.Columns.BODIES_FIELD_NUMBER, bodies), columns.SerializeToString()]
 
 
 def _said(column: tuple[Any, ...]) -> tuple[Any, ...]:

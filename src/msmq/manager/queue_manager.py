@@ -43,7 +43,7 @@ from msmq.manager.ledger.ledger import (
     RecoveredOperation,
 )
 from msmq.manager.ledger.queue_records import queue_from_record
-from msmq.manager.ledger.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, marks_in, packet_size
+from msmq.manager.ledger.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, front_in, marks_in
 from msmq.manager.ledger.retention import Cleaning
 from msmq.manager.mailbox.mailbox import Mailbox, is_destination
 from msmq.manager.mailbox.positions import PositionState
@@ -203,7 +203,7 @@ class QueueManager:
                 places = zip(lane.ids, lane.addresses, strict=True)
                 core.orphans.update((lookup_id, (number, address)) for lookup_id, address in places)
             else:
-                queue.positions.add(lane.ids, lane.addresses, lane.sizes, lane.marks)
+                queue.positions.add(lane.ids, lane.addresses, lane.sizes, lane.fronts, lane.marks)
                 core.total_bytes += sum(lane.sizes)
             core.skip_sequential_ids(lane.ids[-1])
         for number, lookup_id, expiry, flags in found.details():
@@ -244,9 +244,9 @@ class QueueManager:
             queue = core.queues.get(head.queue)
             kind = OperationType.ENQUEUE
             if queue is not None:
-                size = packet_size(operation.payload_size, head.flags)
-                marks = bytes((marks_in(head.flags),))
-                queue.positions.add((head.lookup_id,), (operation.address,), (size,), marks)
+                front = front_in(head.flags)
+                size, marks = operation.payload_size - front, bytes((marks_in(head.flags),))
+                queue.positions.add((head.lookup_id,), (operation.address,), (size,), (front,), marks)
                 core.total_bytes += size
                 self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
                 taken = operation.payload_size if is_destination(queue) else 0

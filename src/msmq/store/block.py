@@ -35,9 +35,10 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def build_block(
-    kind: int, seed: int, offsets: Sequence[int], fronts: bytes, tails: Sequence[bytes], sizes: Sequence[int]
+    marks: int, seed: int, offsets: Sequence[int], fronts: bytes, tails: Sequence[bytes], sizes: Sequence[int]
 ) -> bytes:
-    """Build records of one kind that follow each other at ``offsets`` of a segment whose checksums start at ``seed``.
+    """Build records with the same marks that follow each other at ``offsets`` of a segment whose checksums start at
+    ``seed``.
 
     ``fronts`` holds, for each record, the head and the beginning of the payload, with the same length for all;
     ``tails`` holds the rest. ``sizes`` are those of the whole payloads.
@@ -47,9 +48,9 @@ def build_block(
     leads[0::3] = array("I", sizes)
     leads[1::3] = array(
         "I",
-        map(crc32, tails, map(crc32, pieces(fronts, width), map(xor, offsets, (seed ^ kind,) * len(tails)))),
+        map(crc32, tails, map(crc32, pieces(fronts, width), map(xor, offsets, (seed ^ marks,) * len(tails)))),
     )
-    leads[2::3] = array("I", (kind,)) * len(tails)
+    leads[2::3] = array("I", (marks,)) * len(tails)
     if sys.byteorder == "big":
         leads.byteswap()
     padding = [_PADDING[-(size + RECORD_SIZE) & 7] for size in sizes]
@@ -57,17 +58,17 @@ def build_block(
     return b"".join(chain.from_iterable(parts))
 
 
-def block_rows(kind: int, fronts: bytes, sizes: Sequence[int], addresses: Sequence[int]) -> bytes:
+def block_rows(marks: int, fronts: bytes, sizes: Sequence[int], addresses: Sequence[int]) -> bytes:
     """Build the index rows for the records of a block; ``sizes`` are those of their payloads."""
     count = len(sizes)
     words, step = array("I", fronts), len(fronts) // (count * _WORD)
     halves_of = array("Q", addresses)
-    marks, lengths = array("I", (kind,)) * count, array("I", sizes)
+    marks_of, lengths = array("I", (marks,)) * count, array("I", sizes)
     if sys.byteorder == "big":
-        for column in (halves_of, marks, lengths):
+        for column in (halves_of, marks_of, lengths):
             column.byteswap()
     rows = array("I", bytes(ROW.size * count))
-    rows[0::_ROW_WORDS] = marks
+    rows[0::_ROW_WORDS] = marks_of
     for word in range(_HEAD_WORDS):
         rows[1 + word :: _ROW_WORDS] = words[word::step]
     halves = array("I", halves_of.tobytes())

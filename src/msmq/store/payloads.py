@@ -107,14 +107,17 @@ class Reader:
     def read_many(
         self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
     ) -> tuple[list[bytes], list[bytes]]:
-        beginnings: list[bytes] = []
-        rests: list[bytes] = []
-        begin, keep, checksum, read_lead = beginnings.append, rests.append, crc32, _read_lead
+        """Read payloads in the order in which they are stored, so that those which lie together are read together."""
+        order = sorted(range(len(records)), key=records.__getitem__)
+        along = list(map(records.__getitem__, order))
+        beginnings, rests = [b""] * len(order), [b""] * len(order)
+        checksum, read_lead = crc32, _read_lead
         frontier = self._frontier()
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
         in_memory = False
-        for index, ((address, size), cut) in enumerate(zip(records, cuts, strict=True)):
+        for index, at in enumerate(order):
+            (address, size), cut = along[index], cuts[at]
             end = address + RECORD_SIZE + abs(size)
             if address < window_start or end > window_end:
                 in_memory = False
@@ -123,25 +126,21 @@ class Reader:
                     if block is None:
                         waiting = self._waiting(address)
                         if waiting is not None:
-                            beginning, rest = _cut(waiting, cut)
+                            beginnings[at], rests[at] = beginning, rest = _cut(waiting, cut)
                             if len(beginning) + len(rest) != size >= 0:
                                 raise self._damaged(address, _OTHER_SIZE)
-                            begin(beginning)
-                            keep(rest)
                             continue
                     else:
                         in_memory = True
                         window_start, window = block
                         window_end = window_start + len(window)
                 if not in_memory and size >= LARGE:
-                    beginning, rest = self._read_large(address, size, cut)
-                    begin(beginning)
-                    keep(rest)
+                    beginnings[at], rests[at] = self._read_large(address, size, cut)
                     continue
                 if not in_memory:
                     number, offset = place(address)
                     segment = self._space.segments[number]
-                    window_start, window_end = address, self._window_end(records, index, frontier)
+                    window_start, window_end = address, self._window_end(along, index, frontier)
                     window = self._space.reader(segment).pread(window_end - address, offset)
                     view = memoryview(window)
                     seed = segment_seed(self._store_id, number)
@@ -154,8 +153,7 @@ class Reader:
                 stop = start + RECORD_SIZE + stated
                 if stop > len(window):  # it reaches beyond what was read, or says so
                     payload = self.read(address, None)
-                    begin(payload[:cut])
-                    keep(payload[cut:])
+                    beginnings[at], rests[at] = payload[:cut], payload[cut:]
                     continue
                 size = stated
             if stated != size or not (
@@ -164,8 +162,8 @@ class Reader:
             ):
                 raise self._damaged(address, _WRONG)
             start += RECORD_SIZE
-            begin(window[start : start + cut])
-            keep(window[start + cut : stop])
+            beginnings[at] = window[start : start + cut]
+            rests[at] = window[start + cut : stop]
         return beginnings, rests
 
     def _read_large(self, address: int, size: int, cut: int) -> tuple[bytes, bytes]:

@@ -232,7 +232,9 @@ class Store:
         self._tail = offset + length
         return address
 
-    def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]:
+    def append_all(
+        self, kind: int, fronts: bytes, tails: Sequence[bytes], *, live: bool = True
+    ) -> Sequence[int]:
         """Put many records into the open batch, as :meth:`append` does with one. Returns their addresses. ``fronts``
         holds, for each record, the head and the beginning of the payload, with the same length for all; ``tails``
         holds the rest. If there is no room for all of them, StoreFullError is raised and none is in the batch."""
@@ -240,20 +242,19 @@ class Store:
         width = len(fronts) // count
         sizes = list(map((width - HEAD_SIZE).__add__, map(len, tails)))
         if count == 1:
-            return [self.append(kind, fronts[:HEAD_SIZE], (fronts[HEAD_SIZE:], tails[0]))]
+            return [self.append(kind, fronts[:HEAD_SIZE], (fronts[HEAD_SIZE:], tails[0]), live=live)]
         offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
         if offsets[-1] > self._limit:
             self._make_room(fronts[:HEAD_SIZE], *sizes)
             offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
-        return self._append_block(kind, fronts, tails, sizes, offsets)
-
-    def _append_block(
-        self, kind: int, fronts: bytes, tails: Sequence[bytes], sizes: list[int], offsets: list[int]
-    ) -> list[int]:
+        if not live:
+            self._chunk.passing_records += count
+            self._chunk.passing_bytes += offsets[-1] - offsets[0]
+        marks = kind if live else kind | PASSING << 16
         self._tail = offsets.pop()
         addresses = list(map(self._base.__or__, offsets))
-        block = build_block(kind, self._seed, offsets, fronts, tails, sizes)
-        self._chunk.add_block(block, block_rows(kind, fronts, sizes, addresses), addresses[0])
+        block = build_block(marks, self._seed, offsets, fronts, tails, sizes)
+        self._chunk.add_block(block, block_rows(marks, fronts, sizes, addresses), addresses[0])
         return addresses
 
     def _make_room(self, head: bytes, *sizes: int) -> None:

@@ -219,11 +219,11 @@ class Book:
         return self.descriptors[path]
 
     def _received(self, *lookup_ids: int, last: bool = True) -> list[Change]:
-        """Let a reader take messages, in one event and in this order; see :meth:`_follow`."""
+        """Let a reader take messages, in one event and in the order of their queue; see :meth:`_follow`."""
         changes: list[Change] = []
         dues: list[Due] = []
         copied: Counter[str] = Counter()
-        for lookup_id in lookup_ids:
+        for lookup_id in sorted(lookup_ids):
             item = self._message(lookup_id)
             dues += self._acknowledgments(item, RECEIVED, lookup_id)
             journal = self._journal_of(item, copied[item.place])

@@ -16,7 +16,7 @@ from msmq.manager.ledger.recovered import (
     Recovered,
     Rows,
     Standing,
-    packet_size,
+    front_in,
 )
 from msmq.manager.mailbox.positions import PositionMark
 
@@ -98,7 +98,8 @@ def test_a_copy_comes_back_to_its_place() -> None:
     found.settle(lambda *columns: None)
     lane = found.lanes()[16, 0]
     assert (list(lane.ids), list(lane.addresses)) == ([1, 2, 3], [40, 20, 30])
-    assert list(lane.sizes) == [packet_size(108, 0)] * 3
+    assert list(lane.sizes) == [108 - front_in(0)] * 3
+    assert list(lane.fronts) == [front_in(0)] * 3
 
 
 @pytest.mark.parametrize("queues", [1, 3])

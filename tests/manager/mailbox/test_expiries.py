@@ -2,7 +2,47 @@
 
 from __future__ import annotations
 
+from array import array
+
+from msmq.manager.mailbox.expiries import Buckets
+from msmq.manager.mailbox.positions import PositionList
 from tests.manager.support import Host
+
+
+def buckets_of(*lookup_ids: int) -> Buckets:
+    """The buckets of a queue with these messages."""
+    positions = PositionList()
+    for lookup_id in lookup_ids:
+        positions.add((lookup_id,), (0,), (100,), (8,), bytes(1))
+    return Buckets(positions)
+
+
+def test_the_first_second_comes_first() -> None:
+    buckets = buckets_of(1, 2, 3)
+    assert buckets.first is None
+    buckets.add((1, 2, 3), (20, 30, 20))
+    buckets.add((4,), (10,))
+    assert (buckets.first, len(buckets), set(buckets)) == (10, 4, {1, 2, 3, 4})
+    assert buckets.pop() == (10, array("Q", (4,)))
+    assert buckets.pop() == (20, array("Q", (1, 3)))
+    assert (buckets.first, len(buckets), set(buckets)) == (30, 1, {2})
+
+
+def test_messages_that_left_are_forgotten_when_they_are_many() -> None:
+    buckets = buckets_of(5_000)
+    for lookup_id in range(1, 10_000):
+        buckets.add((lookup_id,), (100 + lookup_id // 1_000,))
+    assert len(buckets) <= 1_025
+    assert buckets.first == 105
+    assert 5_000 in buckets.pop()[1]
+
+
+def test_very_many_messages_are_swept_a_part_at_a_time() -> None:
+    there = range(0, 20_000, 7)
+    buckets = buckets_of(*there)
+    buckets.add(range(20_000), (number % 100 for number in range(20_000)))
+    assert sorted(buckets) == [*there]
+    assert [buckets.pop()[0] for _ in range(100)] == [*range(100)]
 
 
 def test_messages_that_leave_do_not_pile_up() -> None:

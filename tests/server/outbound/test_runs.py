@@ -20,7 +20,9 @@ from msmq.server.outbound.runs import (
     runs_of,
     together,
 )
-from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, MessagePropertiesHeader
+from msmq.wire.layout import FIXED_SIZE, PROPERTIES
 from tests.transfer import support
 
 NOW_S = 1_000_000
@@ -29,8 +31,18 @@ THEIRS = support.THEIRS
 NOBODY = cast(Any, None)
 
 
-def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, age_s: int = 0) -> bytes:
-    data = bytearray(64)
+def packet(
+    *,
+    source: bytes = OURS,
+    flags: int = 0,
+    ttrq_s: int = 0xFFFFFFFF,
+    age_s: int = 0,
+    message_class: int = MessageClass.NORMAL,
+) -> bytes:
+    """The headers of a message without names."""
+    data = bytearray(FIXED_SIZE + MessagePropertiesHeader.SIZE)
+    start = FIXED_SIZE + PROPERTIES["message_class"]
+    data[start : start + 2] = message_class.to_bytes(2, "little")
     data[12:16] = ttrq_s.to_bytes(4, "little")
     data[16:32] = source
     data[48:52] = (0xFFFFFFFF).to_bytes(4, "little")
@@ -43,7 +55,7 @@ def found(*packets: bytes, private: tuple[int, ...] = (), other: tuple[int, ...]
     local = dict.fromkeys(private, LocalAttributes(private=True))
     local |= dict.fromkeys(other, LocalAttributes(application_deadletter_queue="host\\private$\\dead"))
     ids = array("Q", range(70, 70 + len(packets)))
-    positions = Positions(ids, array("Q"), array("I"), bytearray(), bytearray())
+    positions = Positions(ids, array("Q"), array("I"), bytearray(), bytearray(), array("H"))
     return Found(positions, packets=list(packets), local=local)
 
 
@@ -64,16 +76,19 @@ def test_neighbours_that_need_the_same_are_one_run() -> None:
     assert places(given) == [[0, 1, 2, 3, 4], [5, 6], [7]]
     assert [run.express for run, _, _ in runs(given)] == [bytes((1, 0, 1, 0, 0)), None, None]
     assert [kind & PASSING_TH == USER_TH for _, kind, _ in runs(given)] == [False, True, False]
-    assert [eventful for _, _, eventful in runs(given)] == [[], [], [77]], "a host that passes it on is told"
+    assert [kept for _, _, kept in runs(given)] == [[], [], []]
 
 
 @pytest.mark.parametrize("recoverable", [0, USER_RECOVERABLE], ids=["express", "recoverable"])
-def test_what_is_journaled_here_is_to_be_seen_to(recoverable: int) -> None:
+def test_what_is_journaled_on_arrival(recoverable: int) -> None:
     journaled = packet(flags=recoverable | USER_JP)
-    ((_, _, eventful),) = runs(found(packet(), journaled, packet()))
-    assert eventful == [71]
-    ((_, _, eventful),) = runs(found(packet(flags=USER_RECOVERABLE | USER_JP | USER_TH)))
-    assert eventful == []  # by its FinalAck
+    passing = packet(flags=recoverable | USER_JP, source=THEIRS)
+    acknowledgment = packet(flags=recoverable | USER_JP, message_class=MessageClass.ACK_RECEIVE)
+    ((_, _, kept), (_, _, of_others)) = runs(found(packet(), journaled, acknowledgment, journaled, passing))
+    assert kept == [71, 73]
+    assert of_others == [], "it is journaled by the host that sent it"
+    ((_, _, kept),) = runs(found(packet(flags=USER_RECOVERABLE | USER_JP | USER_TH)))
+    assert kept == []  # by its FinalAck
 
 
 @pytest.mark.spec("MQMQ-2.2.19.1-s")

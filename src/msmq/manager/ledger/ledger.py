@@ -100,7 +100,9 @@ class RecordStore(Protocol):
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, bytes] = b"", *, live: bool = True
     ) -> int: ...
 
-    def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]: ...
+    def append_all(
+        self, kind: int, fronts: bytes, tails: Sequence[bytes], *, live: bool = True
+    ) -> Sequence[int]: ...
 
     def release(self, address: int, payload_size: int | None) -> None: ...
 
@@ -154,7 +156,11 @@ assert _ROW.size == ROW_SIZE
 pack_head: Final = _HEAD.pack
 unpack_head: Final = _HEAD.unpack
 """The fields of a :class:`Head`, for who has many of them."""
-_MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
+_MESSAGE, _DELETE, _MOVE = (
+    int(Kind.MESSAGE),
+    int(Kind.DELETE),
+    int(Kind.MOVE),
+)  # members of an enumeration are slow
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
 _DIGEST_SIZE: Final = 16
@@ -357,6 +363,14 @@ class Ledger:
     def move_message(self, lookup_id: int, target: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = Head(target, lookup_id, 0, 0, 0, transaction)
         return self.store.append(Kind.MOVE, head.encode(), live=transaction != NO_TRANSACTION)
+
+    def move_messages(self, lookup_ids: Sequence[int], target: int) -> None:
+        """Record moves that take effect at once."""
+        if lookup_ids:
+            heads = map(
+                pack_head, repeat(target), lookup_ids, repeat(0), repeat(0), repeat(0), repeat(NO_TRANSACTION)
+            )
+            self.store.append_all(_MOVE, b"".join(heads), [b""] * len(lookup_ids), live=False)
 
     def end_transaction(
         self, transaction: bytes, outcome: TransactionOutcome, first: int = 0, last: int = 0

@@ -18,8 +18,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, chain, compress, islice, repeat
-from operator import add, ge, lt, ne
+from itertools import accumulate, chain, compress, islice
+from operator import ge, lt, ne, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -198,6 +198,8 @@ class Lane:
     addresses: array[int] = field(default_factory=lambda: array("Q"))
     sizes: array[int] = field(default_factory=lambda: array("I"))
     """The sizes of the packets."""
+    fronts: array[int] = field(default_factory=lambda: array("H"))
+    """The bytes in front of each packet in its record."""
     marks: bytearray = field(default_factory=bytearray)
 
     def extend(self, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> None:
@@ -205,12 +207,13 @@ class Lane:
         self.ids.extend(ids)
         self.addresses.extend(addresses)
         if _uniform(flags):
-            front = packet_size(0, flags[0])
-            self.sizes.extend(map(add, sizes, repeat(front)))
+            fronts = array("H", (front_in(flags[0]),)) * len(flags)
             self.marks.extend(bytes([marks_in(flags[0])]) * len(flags))
         else:
-            self.sizes.extend(map(packet_size, sizes, flags))
+            fronts = array("H", map(front_in, flags))
             self.marks.extend(map(marks_in, flags))
+        self.sizes.extend(map(sub, sizes, fronts))
+        self.fronts.extend(fronts)
 
     def put_in_order(self) -> None:
         """Sort the messages, unless they are in order, as usual. Cleaning writes old messages again, behind newer
@@ -218,9 +221,9 @@ class Lane:
         if _ascending(self.ids):
             return
         order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
-        self.ids, self.addresses, self.sizes = (
+        self.ids, self.addresses, self.sizes, self.fronts = (
             array(column.typecode, map(column.__getitem__, order))
-            for column in (self.ids, self.addresses, self.sizes)
+            for column in (self.ids, self.addresses, self.sizes, self.fronts)
         )
         self.marks = bytearray(map(self.marks.__getitem__, order))
 
@@ -374,10 +377,9 @@ def _ascending(column: array[int]) -> bool:
     return all(map(lt, values, islice(values, 1, None)))
 
 
-def packet_size(payload_size: int, flags: int) -> int:
-    """The size of a packet, from the size of its record's payload and its flags; recovery does not read payloads."""
-    front = LARGEST_FRONT if flags & _HAS_SOURCE else ENVELOPE_SIZE
-    return payload_size - front - (flags >> LOCAL_SIZE_SHIFT)
+def front_in(flags: int) -> int:
+    """The bytes in front of a packet, from the flags of its record; recovery does not read payloads."""
+    return (LARGEST_FRONT if flags & _HAS_SOURCE else ENVELOPE_SIZE) + (flags >> LOCAL_SIZE_SHIFT)
 
 
 def marks_in(flags: int) -> int:

@@ -204,13 +204,13 @@ class Batch:
         if self.local:
             local = {new: self.local[old] for new, old in enumerate(chosen) if old in self.local}
         return Batch(
-            [self.packets[index] for index in chosen],
-            [self.user_flags[index] for index in chosen],
-            [self.base_flags[index] for index in chosen],
-            [self.expiries[index] for index in chosen],
-            [self.reach_by[index] for index in chosen],
-            [self.asks[index] for index in chosen],
-            [self.marks[index] for index in chosen],
+            list(map(self.packets.__getitem__, chosen)),
+            list(map(self.user_flags.__getitem__, chosen)),
+            list(map(self.base_flags.__getitem__, chosen)),
+            list(map(self.expiries.__getitem__, chosen)),
+            list(map(self.reach_by.__getitem__, chosen)),
+            list(map(self.asks.__getitem__, chosen)),
+            list(map(self.marks.__getitem__, chosen)),
             local,
-            [self.sources[index] for index in chosen],
+            list(map(self.sources.__getitem__, chosen)),
         )

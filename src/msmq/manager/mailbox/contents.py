@@ -21,7 +21,6 @@ from msmq.manager.mailbox.seek import next_readable
 from msmq.manager.mailbox.stored import (
     CUTS,
     ENVELOPE_SIZE,
-    FRONTS,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
@@ -126,12 +125,9 @@ class Contents:
         they leave their queue and operators are told, so that nothing waits behind them."""
         if not any(positions.addresses):
             return self._found(queue, positions, [], [])
-        fronts, cuts = positions.marks.translate(FRONTS), positions.marks.translate(CUTS)
-        records = [
-            (address, front + size if front else -size)
-            for address, size, front in zip(positions.addresses, positions.sizes, fronts, strict=True)
-            if address
-        ]
+        cuts = positions.marks.translate(CUTS)
+        columns = zip(positions.addresses, positions.sizes, positions.fronts, strict=True)
+        records = [(address, front + size) for address, size, front in columns if address]
         if len(records) < len(cuts):
             cuts = bytearray(compress(cuts, positions.addresses))
         try:
@@ -149,30 +145,25 @@ class Contents:
         last_size = positions.sizes[positions.addresses.index(last)]
         if last - first > _SPREAD * sum(positions.sizes):
             return None
-        front = max(positions.marks.translate(FRONTS))
+        front = max(positions.fronts)
         return self.core.ledger.store.glimpse(first, last, last_size + front)
 
     def headers(self, queue: Queue, ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Read messages for what stands in their first headers: their lookup identifiers and packets. Of large ones it
         is the beginning of the packet, not verified; damaged ones are left out."""
         positions = queue.positions.find(ids)
-        fronts = positions.marks.translate(FRONTS)
         small = []
         for index, (address, size, front) in enumerate(
-            zip(positions.addresses, positions.sizes, fronts, strict=True)
+            zip(positions.addresses, positions.sizes, positions.fronts, strict=True)
         ):
             if size < _LARGE or not address:
                 small.append(index)
-            elif front:
+            else:
                 begun = self.core.ledger.store.beginning(address, front + _HEADERS_BYTES)
                 if len(begun) == front + _HEADERS_BYTES:
                     yield positions.ids[index], begun[front:]
-            else:  # only the record knows where its packet begins
-                found = self.read(queue, positions.only((index,)), ours=False)
-                yield from zip(found.ids, found.packets, strict=True)
-        found = self.read(
-            queue, positions if len(small) == len(fronts) else positions.only(small), ours=False
-        )
+        whole = len(small) == len(positions.ids)
+        found = self.read(queue, positions if whole else positions.only(small), ours=False)
         yield from zip(found.ids, found.packets, strict=True)
 
     def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
@@ -252,18 +243,11 @@ class Contents:
                 del queue.volatile[lookup_id]
                 core.express_bytes -= size
         if forget and any(positions.addresses):
-            store, fronts = core.ledger.store, positions.marks.translate(FRONTS)
-            addresses, payload_sizes = positions.addresses, list(map(add, positions.sizes, fronts))
-            if (
-                0 in fronts or 0 in addresses
-            ):  # some are in memory, of some only the record knows how long it is
-                for address in compress(addresses, map((0).__eq__, fronts)):
-                    if address:
-                        store.release(address, None)
-                sized = [bool(address and front) for address, front in zip(addresses, fronts, strict=True)]
-                addresses = array("Q", compress(addresses, sized))
-                payload_sizes = list(compress(payload_sizes, sized))
-            store.release_all(addresses, payload_sizes)
+            addresses, payload_sizes = positions.addresses, list(map(add, positions.sizes, positions.fronts))
+            if 0 in addresses:  # some are in memory
+                payload_sizes = list(compress(payload_sizes, addresses))
+                addresses = array("Q", filter(None, addresses))
+            core.ledger.store.release_all(addresses, payload_sizes)
         for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
                 for lookup_id in ids:

@@ -1,55 +1,110 @@
-"""Time To Be Received of messages at their destination, with a few bytes for each message.
+"""When messages expire, with a few bytes for each message.
 
-Messages of a queue that expire in the same second share a bucket, and the buckets of a queue share a timer, which is
-set for the first of them. A message that leaves its queue is not looked for: what is left of it is its identifier in a
-bucket, and the buckets of a queue are swept when they hold more than twice as many identifiers as the queue has
-messages. So memory follows the queue, however long the times and however many messages come and go.
+Messages of a queue that expire in the same second share a bucket. A message that leaves its queue is not looked for:
+what is left of it is its identifier in a bucket, and the buckets of a queue are swept when they hold more than twice as
+many identifiers as the queue has messages. So memory follows the queue, however long the times and however many
+messages come and go.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from itertools import chain, repeat
 from typing import Final
 
 from msmq.manager.core import Timer, Timers
+from msmq.manager.mailbox.positions import PositionList
 from msmq.manager.queues.queue import Queue
 
 _SMALLEST_SWEEP: Final = 1024
+_SWEPT_TOGETHER: Final = 4096
 _AT_ONCE: Final = 512
 """How many messages of a second expire in one event."""
 
 
+class Buckets:
+    """Messages of one queue by the second in which they expire."""
+
+    __slots__ = ("_buckets", "_count", "_positions", "_seconds")
+
+    def __init__(self, positions: PositionList) -> None:
+        self._positions = positions
+        self._buckets: dict[int, array[int]] = {}
+        self._seconds: list[int] = []
+        """A heap of the seconds."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self._buckets.values())
+
+    @property
+    def first(self) -> int | None:
+        """The second in which the next messages expire."""
+        return self._seconds[0] if self._seconds else None
+
+    def add(self, ids: Iterable[int], seconds: Iterable[int]) -> None:
+        """Add messages, each with its second."""
+        buckets, heap = self._buckets, self._seconds
+        for lookup_id, second in zip(ids, seconds, strict=True):
+            bucket = buckets.get(second)
+            if bucket is None:
+                buckets[second] = array("Q", (lookup_id,))
+                heappush(heap, second)
+            else:
+                bucket.append(lookup_id)
+            self._count += 1
+        if self._count > _SMALLEST_SWEEP and self._count > 2 * len(self._positions):
+            self._sweep()
+
+    def pop(self) -> tuple[int, array[int]]:
+        """Remove the first second, and return it with its messages, of which some may have left."""
+        second = heappop(self._seconds)
+        ids = self._buckets.pop(second)
+        self._count -= len(ids)
+        return second, ids
+
+    def _sweep(self) -> None:
+        """Forget the messages that left."""
+        unswept = list(self._buckets.items())
+        while unswept:
+            some: list[tuple[int, array[int]]] = []
+            size = 0
+            while unswept and size < _SWEPT_TOGETHER:
+                some.append(unswept.pop())
+                size += len(some[-1][1])
+            wanted = list(chain.from_iterable(ids for _, ids in some))
+            there = frozenset(self._positions.find(wanted).ids)
+            for second, ids in some:
+                left = [lookup_id for lookup_id in ids if lookup_id in there]
+                if not left:
+                    del self._buckets[second]
+                elif len(left) < len(ids):
+                    self._buckets[second] = array("Q", left)
+        self._seconds = sorted(self._buckets)
+        self._count = sum(map(len, self._buckets.values()))
+
+
 class _Watch:
-    """The messages of one queue that expire some time."""
+    """The messages of one queue that expire some time, and a timer for the first of them."""
 
-    __slots__ = ("buckets", "count", "seconds", "set_for", "timer")
+    __slots__ = ("buckets", "set_for", "timer")
 
-    def __init__(self) -> None:
-        self.buckets: dict[int, array[int]] = {}
-        """By second, the messages that expire then."""
-        self.seconds: list[int] = []
-        """A heap of these seconds."""
-        self.count = 0
+    def __init__(self, queue: Queue) -> None:
+        self.buckets = Buckets(queue.positions)
         self.timer: Timer | None = None
         self.set_for: int | None = None
         """The second that the timer waits for, or tries again."""
 
-    def add(self, second: int, ids: Sequence[int]) -> None:
-        bucket = self.buckets.get(second)
-        if bucket is None and ids:
-            bucket = self.buckets[second] = array("Q")
-            heappush(self.seconds, second)
-        if bucket is not None:
-            bucket.extend(ids)
-        self.count += len(ids)
-
 
 class Expiries:
-    """The buckets of all queues. ``expire`` is called with messages of a queue whose time has come, which is what
-    ``now`` says."""
+    """Time To Be Received of messages at their destination, in all queues. ``expire`` is called with messages of a
+    queue whose time has come, which is what ``now`` says."""
 
     def __init__(
         self, timers: Timers, now: Callable[[], float], expire: Callable[[Queue, Sequence[int]], None]
@@ -60,26 +115,20 @@ class Expiries:
         self._watches: dict[Queue, _Watch] = {}
 
     def __len__(self) -> int:
-        return sum(watch.count for watch in self._watches.values())
+        return sum(len(watch.buckets) for watch in self._watches.values())
 
     def watch(self, queue: Queue, ids: Iterable[int], seconds: Iterable[int]) -> None:
         """Have messages expire, each at its second, if they are still in the queue then."""
-        pairs = list(zip(ids, seconds, strict=True))
-        if not pairs:
-            return
         watch = self._watches.get(queue)
         if watch is None:
-            watch = self._watches[queue] = _Watch()
-        for lookup_id, second in pairs:
-            watch.add(second, (lookup_id,))
-        if watch.count > _SMALLEST_SWEEP and watch.count > 2 * len(queue.positions):
-            self._sweep(queue, watch)
+            watch = self._watches[queue] = _Watch(queue)
+        watch.buckets.add(ids, seconds)
         self._set_timer(queue, watch)
 
     def of(self, queue: Queue) -> set[int]:
         """The messages of a queue that expire some time, and some that have left it."""
         watch = self._watches.get(queue)
-        return set() if watch is None else {one for ids in watch.buckets.values() for one in ids}
+        return set() if watch is None else set(watch.buckets)
 
     def forget(self, queue: Queue) -> None:
         """The queue is gone."""
@@ -89,43 +138,31 @@ class Expiries:
 
     def _set_timer(self, queue: Queue, watch: _Watch) -> None:
         """Set the timer for the first second, unless it waits for that or an earlier one."""
-        if not watch.seconds or (watch.set_for is not None and watch.set_for <= watch.seconds[0]):
+        first = watch.buckets.first
+        if first is None or (watch.set_for is not None and watch.set_for <= first):
             return
         if watch.timer is not None:
             watch.timer.cancelled = True
-        watch.set_for = watch.seconds[0]
-        watch.timer = self._timers.start(watch.set_for, partial(self._run, queue))
-
-    def _sweep(self, queue: Queue, watch: _Watch) -> None:
-        """Forget the messages that left."""
-        address_of = queue.positions.address_of
-        for second, ids in list(watch.buckets.items()):
-            kept = array("Q", (lookup_id for lookup_id in ids if address_of(lookup_id) is not None))
-            if kept:
-                watch.buckets[second] = kept
-            else:
-                del watch.buckets[second]
-        watch.seconds = sorted(watch.buckets)
-        watch.count = sum(map(len, watch.buckets.values()))
+        watch.set_for = first
+        watch.timer = self._timers.start(first, partial(self._run, queue))
 
     def _run(self, queue: Queue) -> None:
         """A second has come. Very many messages expire a part at a time, so that others have their turn. What cannot be
         done now, for want of space, is done when the timer tries again."""
         watch, now_s = self._watches[queue], self._now()
+        buckets = watch.buckets
         later: list[tuple[int, array[int]]] = []
         try:
-            while watch.seconds and watch.seconds[0] <= now_s:
-                second = heappop(watch.seconds)
-                ids = watch.buckets.pop(second)
-                watch.count -= len(ids)
+            while buckets.first is not None and buckets.first <= now_s:
+                second, ids = buckets.pop()
                 later.append((second, ids))
                 self._expire(queue, ids[:_AT_ONCE])
                 later[-1] = second, ids[_AT_ONCE:]
         finally:
             for second, ids in later:
-                watch.add(second, ids)
+                buckets.add(ids, repeat(second, len(ids)))
         watch.timer = watch.set_for = None
-        if watch.seconds:
+        if len(buckets):
             self._set_timer(queue, watch)
         else:
             self._watches.pop(queue, None)

@@ -25,11 +25,13 @@ from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.retries import Retries
 from msmq.manager.mailbox.stored import (
+    FRONTS,
     LARGEST_ENVELOPE,
     LARGEST_FRONT,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
+    local_bytes,
 )
 from msmq.manager.model import EnqueueStatus, QueueType
 from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, finish_wait
@@ -147,11 +149,13 @@ class Mailbox(Contents):
         with core.event(size + NUMBERS_BYTES, records if written or overdue else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
-            for index in batch.local:
+            fronts = array("H", map(FRONTS.__getitem__, marks))
+            for index, local in batch.local.items():
                 marks[index] |= HAS_LOCAL
+                fronts[index] += len(local_bytes(local))
             addresses = self._written(queue, batch, ids, marks, on_disk, transaction)
             state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
-            queue.positions.add(ids, addresses, sizes, marks, state)
+            queue.positions.add(ids, addresses, sizes, fronts, marks, state)
             core.total_bytes += sum(sizes)
             core.express_bytes += express_bytes
             for index, local in batch.local.items():
@@ -206,8 +210,9 @@ class Mailbox(Contents):
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: unlock messages, and expire those that are overdue."""
         with self.core.event():
-            queue.positions.set_states(ids, _AVAILABLE)
-            self._announce(queue, ids)
+            there = queue.positions.find(ids).ids
+            queue.positions.set_states(there, _AVAILABLE)
+            self._announce(queue, there)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
         """Return messages to the queue for a reader that has left without keeping them. Rejecting is different
@@ -223,13 +228,11 @@ class Mailbox(Contents):
     def _announce(self, queue: Queue, ids: Sequence[int]) -> None:
         """Deal with messages that have become available: overdue ones expire, waiting readers are served in the order
         in which they came, and then protocols are told of the rest."""
-        core = self.core
-        if queue.overdue and not queue.overdue.isdisjoint(ids):
-            self.remove(
-                queue,
-                [lookup_id for lookup_id in ids if lookup_id in queue.overdue],
-                MessageClass.NACK_RECEIVE_TIMEOUT,
-            )
+        core, free = self.core, ids
+        overdue = queue.overdue.intersection(ids) if queue.overdue else None
+        taken = bool(overdue or queue.waiting)
+        if overdue:
+            self.remove(queue, [one for one in ids if one in overdue], MessageClass.NACK_RECEIVE_TIMEOUT)
         if queue.waiting:
             with core.event():
                 for lookup_id in ids:
@@ -242,12 +245,12 @@ class Mailbox(Contents):
                     if not queue.waiting:
                         break
         told = core.told_of(queue)
-        if told:
+        if told and taken:
             left = queue.positions.find(ids)
             free = [one for one, state in zip(left.ids, left.states, strict=True) if state == _AVAILABLE]
-            if free:
-                for tell in told:
-                    tell(queue, free)
+        if free:
+            for tell in told:
+                tell(queue, free)
 
     # --- out of a queue -------------------------------------------------------------------------------------
 
@@ -512,27 +515,24 @@ class Mailbox(Contents):
         self, source: Queue, positions: Positions, target: Queue, *, recorded: bool = False
     ) -> None:
         core, ids = self.core, positions.ids
-        pasts = [(source.aborts.get(one, 0), source.moves.get(one, (0, 0))[0]) for one in ids]
+        aborts = {one: source.aborts[one] for one in ids if one in source.aborts}
+        moves = {one: source.moves[one][0] for one in ids if one in source.moves}
         peekable = source.peekable_when_locked.intersection(ids)
         express = {one: source.volatile[one] for one in compress(ids, map((0).__eq__, positions.addresses))}
         if not recorded:
-            for lookup_id in compress(ids, positions.addresses):
-                core.ledger.move_message(lookup_id, target.number)
+            core.ledger.move_messages(list(compress(ids, positions.addresses)), target.number)
         self._empty(source, positions, forget=False)
         core.moved.update((one, target.number) for one in compress(ids, positions.addresses))
         target.volatile.update(express)
         target.peekable_when_locked.update(peekable)
         core.express_bytes += sum(len(kept[1]) for kept in express.values())
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        if order != list(range(len(ids))):
-            positions = positions.only(order)
-        target.positions.add(positions.ids, positions.addresses, positions.sizes, positions.marks, _LOCKED)
+        _, addresses, sizes, _, marks, fronts = positions
+        target.positions.add(ids, addresses, sizes, fronts, marks, _LOCKED)
         core.total_bytes += sum(positions.sizes)
-        for lookup_id, (aborts, moves) in zip(ids, pasts, strict=True):
-            if aborts:
-                target.aborts[lookup_id] = aborts
-            if target.queue_type is not QueueType.SYSTEM:
-                target.moves[lookup_id] = (moves + 1, core.now_s)
+        target.aborts.update(aborts)
+        if target.queue_type is not QueueType.SYSTEM:
+            now_s = core.now_s
+            target.moves.update((one, (moves.get(one, 0) + 1, now_s)) for one in ids)
         if is_destination(target):
             self._watch_moved(target, positions)
         self.release(target, positions.ids)

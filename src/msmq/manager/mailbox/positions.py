@@ -7,8 +7,8 @@ come first), arrival order below. "Along the list" and "ascending by LookupIdent
 outlives its message: a cursor at a message that was taken still knows what comes next.
 
 Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
-A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size,
-state, marks): about 22 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
+A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size, state,
+marks, front): about 24 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
 than at the end.
 
 ``START`` and ``END`` are the reserved entries before the head and behind the tail.
@@ -21,7 +21,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, compress, islice
+from operator import and_
 from typing import Final, NamedTuple
 
 START: Final = -1
@@ -45,7 +46,7 @@ class PositionMark(IntEnum):
     they are known. OWES_NOTHING: no acknowledgment can be due for the message after its arrival, whatever becomes of
     it. OWES_NO_RECEIPT: none is due if it is received; this one is only in memory, and after a restart the message is
     read to find it out. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local
-    attributes and so is longer. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
+    attributes. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
     FinalAck goes to that address, because the session that brought it knew no GUIDs.
     """
 
@@ -62,6 +63,10 @@ class PositionMark(IntEnum):
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
 _FREE_BYTE = bytes((_FREE,))
+_IS_THERE: Final = bytes(state != _GONE for state in range(256))
+"""For ``bytes.translate``: 1 for the states of messages that are there."""
+_SPREAD: Final = 8
+"""How many times as many places as those that are looked for a window may have."""
 
 
 class Entry(NamedTuple):
@@ -84,28 +89,42 @@ class Positions(NamedTuple):
     """The sizes of the packets."""
     states: bytearray
     marks: bytearray
+    fronts: array[int]
+    """The bytes in front of each packet in its record."""
 
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
         return Positions(
-            array("Q", (self.ids[index] for index in chosen)),
-            array("Q", (self.addresses[index] for index in chosen)),
-            array("I", (self.sizes[index] for index in chosen)),
-            bytearray(self.states[index] for index in chosen),
-            bytearray(self.marks[index] for index in chosen),
+            array("Q", map(self.ids.__getitem__, chosen)),
+            array("Q", map(self.addresses.__getitem__, chosen)),
+            array("I", map(self.sizes.__getitem__, chosen)),
+            bytearray(map(self.states.__getitem__, chosen)),
+            bytearray(map(self.marks.__getitem__, chosen)),
+            array("H", map(self.fronts.__getitem__, chosen)),
+        )
+
+    def chosen(self, meant: Sequence[int]) -> Positions:
+        """The places for which ``meant`` is 1 and not 0."""
+        return Positions(
+            array("Q", compress(self.ids, meant)),
+            array("Q", compress(self.addresses, meant)),
+            array("I", compress(self.sizes, meant)),
+            bytearray(compress(self.states, meant)),
+            bytearray(compress(self.marks, meant)),
+            array("H", compress(self.fronts, meant)),
         )
 
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
 _new_positions: Final[
-    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray]], Positions]
+    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray, array[int]]], Positions]
 ] = partial(tuple.__new__, Positions)
-_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks")
+_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks", "fronts")
 
 
 class _Chunk:
-    __slots__ = ("addresses", "available", "ids", "live", "marks", "sizes", "states")
+    __slots__ = ("addresses", "available", "fronts", "ids", "live", "marks", "sizes", "states")
 
     def __init__(self) -> None:
         self.ids = array("Q")
@@ -113,24 +132,42 @@ class _Chunk:
         self.sizes = array("I")
         self.states = bytearray()
         self.marks = bytearray()
+        self.fronts = array("H")
         self.live = 0
         self.available = 0
 
-    def insert(self, index: int, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+    def insert(
+        self, index: int, lookup_id: int, address: int, size: int, front: int, state: int, marks: int
+    ) -> None:
         self.ids.insert(index, lookup_id)
         self.addresses.insert(index, address)
         self.sizes.insert(index, size)
         self.states.insert(index, state)
         self.marks.insert(index, marks)
+        self.fronts.insert(index, front)
 
     def delete(self, index: int) -> None:
         for name in _COLUMNS:
             del getattr(self, name)[index]
 
-    def set_states(self, start: int, end: int, state: int) -> None:
+    def set_states(self, start: int, end: int, meant: bytes, state: int) -> None:
+        """Change the states of the places of a window."""
         before = self.states.count(_FREE, start, end)
-        self.states[start:end] = bytes((state,)) * (end - start)
-        self.available += (0 if state else end - start) - before
+        states = bytes((state,)) * (end - start)
+        if meant:
+            pairs = zip(meant, self.states[start:end], strict=True)
+            states = bytes([state if one else old for one, old in pairs])
+        self.states[start:end] = states
+        self.available += states.count(_FREE) - before
+
+    def meant(self, start: int, end: int, wanted: array[int]) -> bytes:
+        """For each place between two indices 1 if its message is there and is ``wanted``, and 0 if not; b"" if all of
+        them are, and no others are wanted."""
+        ids, has_gone = self.ids[start:end], self.states.find(_GONE, start, end) >= 0
+        if ids == wanted and not has_gone:
+            return b""
+        meant = bytes(map(frozenset(wanted).__contains__, ids))
+        return bytes(map(and_, meant, self.states[start:end].translate(_IS_THERE))) if has_gone else meant
 
     def split(self) -> _Chunk:
         """Move the upper half into a new chunk, and return that."""
@@ -146,8 +183,9 @@ class _Chunk:
         return upper
 
 
-_Stretch = tuple[_Chunk, int, int]
-"""Consecutive places of one chunk: the chunk, the first index, and the index behind the last."""
+_Window = tuple[_Chunk, int, int, bytes]
+"""Places of one chunk: the chunk, the first index, the index behind the last, and for each place between them 1 if it
+belongs to them and 0 if not; b"" if all do."""
 
 
 class _Lane:
@@ -166,7 +204,7 @@ class _Lane:
         self.firsts.append(lookup_id)
         return chunk
 
-    def insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+    def insert(self, lookup_id: int, address: int, size: int, front: int, state: int, marks: int) -> None:
         """Insert a message among others, after a move or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
@@ -180,7 +218,7 @@ class _Lane:
         if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
             assert chunk.states[index] == _GONE, f"{lookup_id:#x} is in the list already"
             chunk.delete(index)
-        chunk.insert(index, lookup_id, address, size, state, marks)
+        chunk.insert(index, lookup_id, address, size, front, state, marks)
         self.firsts[place] = chunk.ids[0]
         chunk.live += 1
         if not state:
@@ -245,7 +283,7 @@ class _Lane:
         return None
 
     def available(
-        self, found: list[_Stretch], behind: int, upto: int, most: int, most_bytes: int
+        self, found: list[_Window], behind: int, upto: int, most: int, most_bytes: int
     ) -> tuple[int, int]:
         """Extend ``found`` by available places behind one identifier up to and including another. Returns what is left
         of ``most`` and ``most_bytes``."""
@@ -265,7 +303,7 @@ class _Lane:
                     enough = bisect_left(sums, most_bytes)
                     stop, size = start + enough + 1, sums[enough]
                 if stop > start:
-                    found.append((chunk, start, stop))
+                    found.append((chunk, start, stop, b""))
                     most -= stop - start
                     most_bytes -= size
                 if most_bytes <= 0 or most <= 0 or (stop < len(chunk.ids) and chunk.ids[stop] > upto):
@@ -273,24 +311,27 @@ class _Lane:
                 start = chunk.states.find(_FREE, stop)
         return most, most_bytes
 
-    def neighbours(self, ids: Sequence[int], start: int) -> tuple[_Chunk, int, int] | None:
-        """Find consecutive places: the chunk and index of ``ids[start]``, and how many of the following ``ids`` are
-        directly behind it, itself included; None if it is gone."""
-        found = self.find(ids[start])
-        if found is None:
-            return None
-        chunk, index = found
-        if start + 1 == len(ids):
-            return chunk, index, 1
-        wanted, there = (
-            ids[start : start + len(chunk.ids) - index],
-            chunk.ids[index : index + len(ids) - start],
-        )
-        count = len(there)
-        if wanted != there:
-            count = next(at for at in range(count) if wanted[at] != there[at])
-        gone = chunk.states.find(_GONE, index, index + count)
-        return chunk, index, count if gone < 0 else gone - index
+    def windows(self, wanted: array[int]) -> Iterator[_Window]:
+        """The places of messages that are looked for in ascending order, as far as they are there. Those of the window
+        yielded last may be removed before going on."""
+        start = 0
+        while start < len(wanted) and self.chunks:
+            place = max(bisect_right(self.firsts, wanted[start]) - 1, 0)
+            chunk = self.chunks[place]
+            stop = bisect_right(wanted, chunk.ids[-1], start)
+            if start == stop:  # it would stand behind the last one of this chunk
+                following = self.firsts[place + 1] if place + 1 < len(self.firsts) else END
+                start = bisect_left(wanted, following, start)
+                continue
+            first = bisect_left(chunk.ids, wanted[start])
+            last = bisect_right(chunk.ids, wanted[stop - 1], first)
+            while last - first > _SPREAD * (stop - start):  # nearly all would be others
+                stop = (start + stop + 1) // 2
+                last = bisect_right(chunk.ids, wanted[stop - 1], first)
+            meant = chunk.meant(first, last, wanted[start:stop])
+            if first < last and (not meant or 1 in meant):
+                yield chunk, first, last, meant
+            start = stop
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         for chunk, end in self._chunks_before(lookup_id):
@@ -329,6 +370,7 @@ class PositionList:
         ids: Sequence[int],
         addresses: Sequence[int],
         sizes: Sequence[int],
+        fronts: Sequence[int],
         marks: bytes | bytearray,
         state: PositionState = PositionState.AVAILABLE,
     ) -> None:
@@ -336,15 +378,16 @@ class PositionList:
         tops = {lookup_id >> 56 for lookup_id in ids}
         if len(tops) > 1:
             order = sorted(range(len(ids)), key=ids.__getitem__)
-            ids = array("Q", [ids[index] for index in order])
-            addresses = array("Q", [addresses[index] for index in order])
-            sizes = array("I", [sizes[index] for index in order])
-            marks = bytes([marks[index] for index in order])
+            ids = array("Q", map(ids.__getitem__, order))
+            addresses = array("Q", map(addresses.__getitem__, order))
+            sizes = array("I", map(sizes.__getitem__, order))
+            fronts = array("H", map(fronts.__getitem__, order))
+            marks = bytes(map(marks.__getitem__, order))
         start = 0
         for top in sorted(tops):
             stop = bisect_left(ids, (top + 1) << 56, start)
             lane = self._lanes.get(top) or self._lane(top)
-            _add(lane, ids, addresses, sizes, marks, state, start, stop)
+            _add(lane, ids, addresses, sizes, fronts, marks, state, start, stop)
             start = stop
         self.count += len(ids)
         self.total_bytes += sum(sizes)
@@ -376,12 +419,12 @@ class PositionList:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
         _, chunk, index = found
-        chunk.set_states(index, index + 1, state)
+        chunk.set_states(index, index + 1, b"", state)
 
-    def set_states(self, ids: Sequence[int], state: PositionState) -> None:
-        """Change the state of those messages that are there."""
-        for _, chunk, index, count in self._neighbours(ids):
-            chunk.set_states(index, index + count, state)
+    def set_states(self, ids: array[int], state: PositionState) -> None:
+        """Change the state of those messages that are there, given in the order of the list."""
+        for _, (chunk, first, last, meant) in self._windows(ids):
+            chunk.set_states(first, last, meant, state)
 
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
         found = self._find(lookup_id)
@@ -406,18 +449,18 @@ class PositionList:
                     chunk.states[:stop] = chunk.states[:stop].replace(before, after)
 
     def find(self, ids: Sequence[int]) -> Positions:
-        """The places of those messages that are there. Neighbours are found together."""
-        if not ids:
-            return no_positions()
-        return _copied([(chunk, index, index + count) for _, chunk, index, count in self._neighbours(ids)])
+        """The places of those messages that are there, in the order of the list."""
+        return _copied([window for _, window in self._windows(array("Q", sorted(ids)))])
 
-    def remove(self, ids: Sequence[int]) -> int:
-        """Remove the places that are there. Returns the bytes of their messages."""
+    def remove(self, ids: array[int]) -> int:
+        """Remove the places that are there, given in the order of the list. Returns the bytes of their messages."""
         size = 0
-        for lane, chunk, index, count in self._neighbours(ids):
-            chunk.set_states(index, index + count, _GONE)
+        for lane, (chunk, first, last, meant) in self._windows(ids):
+            chunk.set_states(first, last, meant, _GONE)
+            sizes = chunk.sizes[first:last]
+            size += sum(compress(sizes, meant)) if meant else sum(sizes)
+            count = meant.count(1) if meant else last - first
             chunk.live -= count
-            size += sum(chunk.sizes[index : index + count])
             if not chunk.live:
                 lane.discard(chunk)
             self.count -= count
@@ -427,7 +470,7 @@ class PositionList:
     def available(self, behind: int, most: int, most_bytes: int = END, upto: int = END) -> Positions:
         """Up to ``most`` available places behind one identifier up to and including another, in order, stopping when
         their messages have ``most_bytes``; at least one, if there is any."""
-        found: list[_Stretch] = []
+        found: list[_Window] = []
         top = behind >> 56
         for lane in self._ordered:
             if lane.top >= top and lane.chunks:
@@ -436,20 +479,18 @@ class PositionList:
                     break
         return _copied(found)
 
-    def _neighbours(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
-        """The places of those messages that are there, as chunk, index and count of neighbours; many at a time if they
-        are in the order of the list. The places yielded last may be removed before going on."""
-        if len(ids) > 1 and not isinstance(ids, array):
-            ids = array("Q", ids)  # to compare with a chunk's
+    def _windows(self, wanted: array[int]) -> Iterator[tuple[_Lane, _Window]]:
+        """The places of messages that are looked for in the order of the list, as far as they are there. Those of the
+        window yielded last may be removed before going on."""
         start = 0
-        while start < len(ids):
-            lane = self._lanes.get(ids[start] >> 56)
-            many = None if lane is None else lane.neighbours(ids, start)
-            if lane is None or many is None:
-                start += 1
-                continue
-            yield (lane, *many)
-            start += many[2]
+        while start < len(wanted):
+            top = wanted[start] >> 56
+            stop = bisect_left(wanted, (top + 1) << 56, start)
+            lane = self._lanes.get(top)
+            if lane is not None:
+                for window in lane.windows(wanted[start:stop]):
+                    yield lane, window
+            start = stop
 
     def place_of(self, index: int) -> int:
         """The place of the message with this index from the front, or the last place if there are not so many."""
@@ -513,6 +554,7 @@ def _add(
     ids: Sequence[int],
     addresses: Sequence[int],
     sizes: Sequence[int],
+    fronts: Sequence[int],
     marks: bytes | bytearray,
     state: int,
     done: int,
@@ -522,7 +564,7 @@ def _add(
     while done < end:
         chunk = lane.chunks[-1] if lane.chunks else None
         if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
-            lane.insert(ids[done], addresses[done], sizes[done], state, marks[done])
+            lane.insert(ids[done], addresses[done], sizes[done], fronts[done], state, marks[done])
             done += 1
             continue
         if chunk is None or len(chunk.ids) >= CHUNK:
@@ -533,6 +575,7 @@ def _add(
         chunk.sizes.extend(sizes[done:upto])
         chunk.states.extend(bytes((state,)) * (upto - done))
         chunk.marks.extend(marks[done:upto])
+        chunk.fronts.extend(fronts[done:upto])
         chunk.live += upto - done
         if not state:
             chunk.available += upto - done
@@ -540,27 +583,26 @@ def _add(
 
 
 def no_positions() -> Positions:
-    return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray())
+    return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray(), array("H"))
 
 
-def _copied(stretches: Sequence[_Stretch]) -> Positions:
-    """Copy the places of consecutive stretches into one."""
-    if not stretches:
+def _copied(windows: Sequence[_Window]) -> Positions:
+    """Copy the places of windows into one."""
+    if not windows:
         return no_positions()
-    chunk, start, stop = stretches[0]
-    found = _new_positions(
-        (
-            chunk.ids[start:stop],
-            chunk.addresses[start:stop],
-            chunk.sizes[start:stop],
-            chunk.states[start:stop],
-            chunk.marks[start:stop],
-        )
-    )
-    for chunk, start, stop in stretches[1:]:
-        found.ids.extend(chunk.ids[start:stop])
-        found.addresses.extend(chunk.addresses[start:stop])
-        found.sizes.extend(chunk.sizes[start:stop])
-        found.states.extend(chunk.states[start:stop])
-        found.marks.extend(chunk.marks[start:stop])
+    found, *others = [_cut(*window) for window in windows]
+    for other in others:
+        found.ids.extend(other.ids)
+        found.addresses.extend(other.addresses)
+        found.sizes.extend(other.sizes)
+        found.states.extend(other.states)
+        found.marks.extend(other.marks)
+        found.fronts.extend(other.fronts)
     return found
+
+
+def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
+    ids, addresses, sizes = chunk.ids[start:stop], chunk.addresses[start:stop], chunk.sizes[start:stop]
+    states, marks, fronts = chunk.states[start:stop], chunk.marks[start:stop], chunk.fronts[start:stop]
+    places = _new_positions((ids, addresses, sizes, states, marks, fronts))
+    return places.chosen(meant) if meant else places

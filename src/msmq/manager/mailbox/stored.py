@@ -28,13 +28,12 @@ _PREFIX: Final = struct.Struct("<II")
 ENVELOPE_SIZE: Final = _PREFIX.size
 """Bytes at the front of every record of a message: how long its local attributes are, and the arrival time."""
 FRONTS: Final = bytes(
-    0 if marks & PositionMark.HAS_LOCAL
-    else ENVELOPE_SIZE + HOST_ADDRESS_SIZE * bool(marks & PositionMark.HAS_SOURCE)
-    for marks in range(256)
-)  # fmt: skip
-"""For ``bytes.translate``: by a message's marks, the bytes in front of its packet; 0 where local attributes stand there
-too, whose size only the record tells."""
-CUTS: Final = bytes(front or ENVELOPE_SIZE for front in FRONTS)
+    ENVELOPE_SIZE + HOST_ADDRESS_SIZE * bool(marks & PositionMark.HAS_SOURCE) for marks in range(256)
+)
+"""For ``bytes.translate``: by a message's marks, the bytes in front of its local attributes and its packet."""
+CUTS: Final = bytes(
+    ENVELOPE_SIZE if marks & PositionMark.HAS_LOCAL else FRONTS[marks] for marks in range(256)
+)
 """For ``bytes.translate``: by a message's marks, where its record is cut to be read: in front of its packet, or of its
 local attributes if it has any."""
 LARGEST_FRONT: Final = ENVELOPE_SIZE + HOST_ADDRESS_SIZE

@@ -113,7 +113,9 @@ class Acknowledging(Subscriber):
 
     def _batch(self, due: list[Acknowledgment], destination: str, address: bytes) -> Batch:
         core, now_s, count = self.core, self.core.now_s, len(due)
-        templates = [self._template(each.response, destination, address) for each in due]
+        responses = [each.response for each in due]
+        of = {response: self._template(response, destination, address) for response in set(responses)}
+        templates = list(map(of.__getitem__, responses))
         drafts = Drafts(
             user_flags=[
                 template.user_flags | RECOVERABLE * each.recoverable

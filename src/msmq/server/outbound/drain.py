@@ -13,11 +13,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
 from msmq.manager.mailbox.contents import Found
+from msmq.manager.mailbox.expiries import Buckets
 from msmq.manager.mailbox.positions import START, PositionState
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.message import SenderMessageClass
@@ -25,7 +26,6 @@ from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransfer
 from msmq.manager.queues.queue import OutgoingQueue
 from msmq.server.inbound.connection import Connection
 from msmq.server.inbound.places import PLACE_BYTES, RECORD_BYTES, Places
-from msmq.server.outbound.deadlines import Expiries
 from msmq.server.outbound.runs import (
     LATE,
     PASSING_TH,
@@ -81,10 +81,13 @@ class Drain:
         """The mark of the store up to which everything must be durable before the messages chosen last may leave."""
         self._again: deque[Run] = deque()
         """Messages with places that are to be sent (again), in the order of their numbers. Some may be gone."""
-        self._eventful: set[int] = set()
-        """Messages under way that cannot simply be forgotten when they arrive, or possibly cannot."""
+        self._journaled: set[int] = set()
+        """Messages under way that are moved to the journal when they arrive."""
+        self._told: set[int] = set()
+        """Messages under way of whose arrival subscribers are told: transactional ones in transit, or possibly so."""
         self._available_at = self._appended
-        self._expiries = Expiries(queue.positions)
+        self._expiries = Buckets(queue.positions)
+        """Messages by their last second."""
         self._unwatched = array("Q")
         """Messages that came lately and whose expiry has not been read yet."""
         self._changed = False
@@ -119,8 +122,7 @@ class Drain:
         outgoing, positions = self.outgoing, self.queue.positions
         behind = START
         while len(waiting := outgoing.mailbox.look(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)):
-            for lookup_id, packet in zip(waiting.ids, waiting.packets, strict=True):
-                self._watch(lookup_id, packet)
+            self._watch(zip(waiting.ids, waiting.packets, strict=True))
             behind = waiting.ids[-1]
         present = {entry.lookup_id for entry in positions} if values else set()
         found = self._places.restore(values, present)
@@ -130,7 +132,7 @@ class Drain:
             positions.set_state(lookup_id, PositionState.LOCKED)
             tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Awaited(self, lookup_id))
             self.numbers[lookup_id] = number
-            self._eventful.add(lookup_id)
+            self._told.add(lookup_id)
             released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
             if released is not None:
                 self._release(released)
@@ -232,7 +234,7 @@ class Drain:
         chosen: list[Run] = []
         placed: list[Run] = []
         whole = True
-        for run, kind, eventful in runs_in(self, found, self._own_guids, self.outgoing.core.now_s):
+        for run, kind, kept in runs_in(self, found, self._own_guids, self.outgoing.core.now_s):
             if only_placed and kind & PASSING_TH != USER_TH:
                 whole = False
                 break
@@ -251,7 +253,9 @@ class Drain:
                 whole = len(run) == wanted
             if len(run):
                 self.queue.positions.set_states(run.lookup_ids, _LOCKED)
-                self._eventful.update(eventful)
+                self._journaled.update(kept)
+                if kind & PASSING_TH == PASSING_TH:
+                    self._told.update(run.lookup_ids)
                 chosen.append(run)
             if not whole:
                 break
@@ -403,24 +407,16 @@ class Drain:
 
     def _delivered(self, lookup_ids: list[int]) -> None:
         """Remove delivered messages; a transactional one is journaled only with its FinalAck."""
-        eventful = self._eventful.intersection(lookup_ids) if self._eventful else None
-        if eventful:
-            self._eventful -= eventful
-            found = self.queue.positions.find([one for one in lookup_ids if one in eventful])
-            known = {
-                each.lookup_id: each
-                for each in self.outgoing.mailbox.read(self.queue, found, ours=False).messages
-            }
-            self._move_to_journal([one for one, message in known.items() if self._is_journaled(message)])
-            self.outgoing.mailbox.remove(self.queue, found.ids, MessageClass.NORMAL, known=known)
-            self._places.done_all(found.ids.tolist())
-            lookup_ids = [one for one in lookup_ids if one not in eventful]
+        if self._journaled and (kept := self._journaled.intersection(lookup_ids)):
+            self._journaled -= kept
+            self._move_to_journal([*kept])
+            lookup_ids = [one for one in lookup_ids if one not in kept]
+        if self._told and (told := self._told.intersection(lookup_ids)):
+            self._told -= told
+            self.outgoing.mailbox.remove(self.queue, [*told], MessageClass.NORMAL)
+            self._places.done_all(told)
+            lookup_ids = [one for one in lookup_ids if one not in told]
         self._forget(lookup_ids)
-
-    def _is_journaled(self, message: StoredMessage) -> bool:
-        packet = message.packet
-        wanted = packet.user.positive_journaling and not packet.transactional and self._is_ours(packet)
-        return bool(wanted) and journaled(message)
 
     def _move_to_journal(self, lookup_ids: list[int]) -> None:
         journal = self.outgoing.core.journal_queue
@@ -431,7 +427,7 @@ class Drain:
         """Process the results of FinalAcks."""
         ids = [ending.lookup_id for ending in endings]
         self.parked.difference_update(ids)
-        self._eventful.difference_update(ids)
+        self._told.difference_update(ids)
         here = set(self.queue.positions.find(ids).ids)
         forgotten, kept, dead = [], [], []
         for lookup_id, fate, parked, message_class in endings:
@@ -457,7 +453,7 @@ class Drain:
 
     def returned(self, lookup_id: int) -> None:
         """Return a message without a transaction from a session that has closed."""
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
         entry = self.queue.positions.get(lookup_id)
         if entry is None:
             return
@@ -481,7 +477,8 @@ class Drain:
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
+        self._told.discard(lookup_id)
         self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
 
@@ -514,17 +511,20 @@ class Drain:
     def watch(self, most: int) -> bool:
         """Read the expiry of messages that came lately and are still there. Returns whether there are more of them."""
         lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
-        for lookup_id, packet in self.outgoing.mailbox.headers(self.queue, lately):
-            self._watch(lookup_id, packet)
+        self._watch(self.outgoing.mailbox.headers(self.queue, lately))
         return bool(self._unwatched)
 
-    def _watch(self, lookup_id: int, packet: bytes) -> None:
-        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
-        self._changed = self._changed or bool(flags & USER_TH)
-        limit_s = min(ttrq_s, ttbr_s)
-        # A transactional message in transit is refused by its receiver, which ends it.
-        if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
-            self._expiries.add(sent_time + limit_s, lookup_id)
+    def _watch(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        ids, last_seconds = array("Q"), array("Q")
+        for lookup_id, packet in messages:
+            ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
+            self._changed = self._changed or bool(flags & USER_TH)
+            limit_s = min(ttrq_s, ttbr_s)
+            # A transactional message in transit is refused by its receiver, which ends it.
+            if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
+                ids.append(lookup_id)
+                last_seconds.append(sent_time + limit_s)
+        self._expiries.add(ids, last_seconds)
 
     @property
     def next_expiry_s(self) -> int | None:
@@ -534,21 +534,25 @@ class Drain:
     def expire_late(self, now_s: int) -> None:
         """Give up late messages. A message that is being sent is left to its session, and a transactional message that
         may have left is not given up: it may have arrived, and its OrderAck or FinalAck will tell."""
-        for lookup_id in self._expiries.pop_before(now_s):
-            entry = self.queue.positions.get(lookup_id)
-            if entry is None or lookup_id in self.parked:
-                continue
-            number = self.numbers.get(lookup_id)
-            if number is not None and self._sender.was_sent(number):
-                continue
-            placed_and_idle = number is not None and (
-                self.connection is None or any(number in run.numbers for run in self._again)
-            )
-            if entry.state is PositionState.AVAILABLE or placed_and_idle:
-                if not self.expire(lookup_id, self.load(lookup_id)):
-                    self._expiries.add(now_s + 1, lookup_id)
-            elif self.connection is not None:
-                self._expiries.add(now_s + 1, lookup_id)
+        while self._expiries.first is not None and self._expiries.first < now_s:
+            _, late = self._expiries.pop()
+            put_off = [lookup_id for lookup_id in late if not self._expire_late(lookup_id)]
+            self._expiries.add(put_off, repeat(now_s + 1, len(put_off)))
+
+    def _expire_late(self, lookup_id: int) -> bool:
+        """Give up a late message if it may be given up now. Returns False if it has to be looked at again."""
+        entry = self.queue.positions.get(lookup_id)
+        if entry is None or lookup_id in self.parked:
+            return True
+        number = self.numbers.get(lookup_id)
+        if number is not None and self._sender.was_sent(number):
+            return True
+        placed_and_idle = number is not None and (
+            self.connection is None or any(number in run.numbers for run in self._again)
+        )
+        if entry.state is PositionState.AVAILABLE or placed_and_idle:
+            return self.expire(lookup_id, self.load(lookup_id))
+        return self.connection is None
 
     def expire(self, lookup_id: int, message: StoredMessage) -> bool:
         """Give up a message that did not reach its queue in time (MS-MQQB 3.1.7.1.2)."""
@@ -568,7 +572,7 @@ class Drain:
         number = self.numbers.pop(lookup_id, None)
         with event:
             self.outgoing.acknowledging.acknowledge((packet,), fate)
-            if packet.user.negative_journaling and journaled(message):
+            if packet.user.negative_journaling and journaled(packet.data):
                 self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
             else:
                 self.outgoing.mailbox.remove(
@@ -576,7 +580,8 @@ class Drain:
                 )
         if number is not None:
             self._sender.remove(number)
-        self._eventful.discard(lookup_id)
+        self._journaled.discard(lookup_id)
+        self._told.discard(lookup_id)
         self.outgoing.deletions += 1
         self._forget_final_ack(packet)
         self._places.done(lookup_id)

@@ -10,16 +10,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import compress, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msmq.manager.mailbox.contents import Found
-from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.message import SenderMessageClass
 from msmq.transfer.final_ack import Fate
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, BaseHeader, UserHeader
-from msmq.wire.layout import TRANSACTION, reader, user_end
+from msmq.wire.layout import TRANSACTION, class_of, reader, user_end
 
 if TYPE_CHECKING:
     from msmq.server.outbound.drain import Drain
@@ -138,8 +137,8 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guids: Collection[bytes], 
 def runs_in(
     drain: Drain, found: Found, own_guids: Collection[bytes], now_s: int
 ) -> Iterator[tuple[Run, int, list[int]]]:
-    """Divide messages into runs, each with its kind and with the messages that cannot simply be forgotten on arrival:
-    ones without a transaction may be journaled then, and for transactional ones in transit subscribers must be told."""
+    """Divide messages into runs, each with its kind and with the messages that are journaled on arrival: those of this
+    host whose senders want it and that have no transaction."""
     # Messages that were sent in the same second have the same values here, so only few are examined.
     looks = list(map(look, found.packets))
     kind_of = {each: _kind(each, own_guids, now_s) for each in set(looks)}
@@ -163,10 +162,12 @@ def _run(
     flags = [each[-1] for each in looks[start:stop]]
     express = bytes(not each & USER_RECOVERABLE for each in flags)
     ids = found.ids[start:stop]
-    awaited = [one for one, each in zip(ids, flags, strict=True) if each & (USER_JP | USER_TH) == USER_JP]
-    if kind & PASSING_TH == PASSING_TH:
-        awaited = list(ids)
-    return Run(drain, ids, 0, express if 1 in express else None, found.packets[start:stop]), kind, awaited
+    packets = found.packets[start:stop]
+    kept = []
+    if not kind & PASSING_TH:
+        wanted = map(USER_JP.__and__, flags)
+        kept = [one for one, packet in compress(zip(ids, packets, strict=True), wanted) if journaled(packet)]
+    return Run(drain, ids, 0, express if 1 in express else None, packets), kind, kept
 
 
 def awaited(packets: list[bytes]) -> Iterator[tuple[int, int, int]]:
@@ -178,9 +179,9 @@ def awaited(packets: list[bytes]) -> Iterator[tuple[int, int, int]]:
             yield index, message_id, flags
 
 
-def journaled(message: StoredMessage) -> bool:
+def journaled(packet: bytes) -> bool:
     """Whether source journaling applies, which it does not to messages between queue managers (MS-MQMQ note 3)."""
-    number = message.packet.properties.message_class
+    number = class_of(packet)
     return number == MessageClass.NORMAL or number not in _FATES
 
 

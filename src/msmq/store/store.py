@@ -87,8 +87,7 @@ class Store:
         self._chunk = Chunk(Segment(0, 0), 0)
         self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
         self._tail = self._full_at = 0
-        self._limit = _NO_ROOM
-        self._reserve_limit = _NO_ROOM
+        self._limit = self._reserve_limit = _NO_ROOM
         self._base = 0
         self._seed = 0
         # What was appended before the open batch.

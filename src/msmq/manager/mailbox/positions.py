@@ -8,8 +8,7 @@ outlives its message: a cursor at a message that was taken still knows what come
 
 Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
 A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size, state,
-marks, front): about 24 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
-than at the end.
+marks, front): about 24 bytes a message, whatever its body. Only a message that was moved is inserted before the end.
 
 ``START`` and ``END`` are the reserved entries before the head and behind the tail.
 """
@@ -46,8 +45,8 @@ class PositionMark(IntEnum):
     they are known. OWES_NOTHING: no acknowledgment can be due for the message after its arrival, whatever becomes of
     it. OWES_NO_RECEIPT: none is due if it is received; this one is only in memory, and after a restart the message is
     read to find it out. KEPT_UNREAD: its sender wants it kept if nobody reads it. HAS_LOCAL: its record also has local
-    attributes. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its
-    FinalAck goes to that address, because the session that brought it knew no GUIDs.
+    attributes. HAS_SOURCE: its record has the address of the host it came from. DIRECT_SESSION: its FinalAck goes to
+    that address, because the session that brought it knew no GUIDs.
     """
 
     FIRST = 1
@@ -94,32 +93,25 @@ class Positions(NamedTuple):
 
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
-        return Positions(
-            array("Q", map(self.ids.__getitem__, chosen)),
-            array("Q", map(self.addresses.__getitem__, chosen)),
-            array("I", map(self.sizes.__getitem__, chosen)),
-            bytearray(map(self.states.__getitem__, chosen)),
-            bytearray(map(self.marks.__getitem__, chosen)),
-            array("H", map(self.fronts.__getitem__, chosen)),
-        )
+        return self._picked(lambda column: map(column.__getitem__, chosen))
 
     def chosen(self, meant: Sequence[int]) -> Positions:
         """The places for which ``meant`` is 1 and not 0."""
+        return self._picked(lambda column: compress(column, meant))
+
+    def _picked(self, pick: Callable[[Sequence[int]], Iterator[int]]) -> Positions:
         return Positions(
-            array("Q", compress(self.ids, meant)),
-            array("Q", compress(self.addresses, meant)),
-            array("I", compress(self.sizes, meant)),
-            bytearray(compress(self.states, meant)),
-            bytearray(compress(self.marks, meant)),
-            array("H", compress(self.fronts, meant)),
+            array("Q", pick(self.ids)),
+            array("Q", pick(self.addresses)),
+            array("I", pick(self.sizes)),
+            bytearray(pick(self.states)),
+            bytearray(pick(self.marks)),
+            array("H", pick(self.fronts)),
         )
 
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
-_new_positions: Final[
-    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray, array[int]]], Positions]
-] = partial(tuple.__new__, Positions)
 _COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks", "fronts")
 
 
@@ -604,5 +596,5 @@ def _copied(windows: Sequence[_Window]) -> Positions:
 def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
     ids, addresses, sizes = chunk.ids[start:stop], chunk.addresses[start:stop], chunk.sizes[start:stop]
     states, marks, fronts = chunk.states[start:stop], chunk.marks[start:stop], chunk.fronts[start:stop]
-    places = _new_positions((ids, addresses, sizes, states, marks, fronts))
+    places = Positions(ids, addresses, sizes, states, marks, fronts)
     return places.chosen(meant) if meant else places

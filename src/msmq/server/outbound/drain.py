@@ -2,8 +2,7 @@
 
 A message that was chosen is locked in its queue until the peer has it: an express or recoverable one until its
 session acknowledges it, a transactional one until its OrderAck, and if its sender wants a FinalAck, until that. A
-session that closes gives express and recoverable messages back to their queue; transactional ones keep their
-places and go again in the order of their numbers.
+session that closes gives express and recoverable messages back to their queue; others go again as they are numbered.
 """
 
 from __future__ import annotations
@@ -575,9 +574,8 @@ class Drain:
             if packet.user.negative_journaling and journaled(packet.data):
                 self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
             else:
-                self.outgoing.mailbox.remove(
-                    self.queue, (lookup_id,), MessageClass.NORMAL, known={lookup_id: message}
-                )
+                known = {lookup_id: message}
+                self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL, known=known)
         if number is not None:
             self._sender.remove(number)
         self._journaled.discard(lookup_id)
@@ -597,7 +595,6 @@ class Drain:
             return
         self._changed = False
         info: OutgoingTransferInfo = self.queue.transfer_info
-        statistics = self._sender.statistics(self.outgoing.epoch_ms)
-        for name in statistics._fields:
-            setattr(info, name, getattr(statistics, name))
+        for name, value in self._sender.statistics(self.outgoing.epoch_ms)._asdict().items():
+            setattr(info, name, value)
         info.eod_no_read_count = len(self.parked)

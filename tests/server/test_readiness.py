@@ -105,4 +105,6 @@ def test_the_unit_starts_what_there_is() -> None:
     command = service["ExecStart"].split()
     assert command[1:3] == ["serve", "--data"]
     assert command[3] == f"/var/lib/{service['StateDirectory']}"
-    assert service["ExecReload"].endswith("-HUP $MAINPID")
+    assert "kill -HUP $$MAINPID" in service["ExecReload"], "the shell's own, which every system has"
+    assert service["Restart"] == "on-failure"
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0", "it tries again for as long as it takes"

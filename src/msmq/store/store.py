@@ -308,7 +308,7 @@ class Store:
 
     @property
     def pending_bytes(self) -> int:
-        """The bytes that the next batch would write."""
+        """The bytes that are still to be taken for writing, in one batch or several."""
         return self._tail - self._chunk.start + sum(chunk.size for chunk in self._ready)
 
     @property

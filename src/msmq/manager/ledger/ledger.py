@@ -156,11 +156,8 @@ assert _ROW.size == ROW_SIZE
 pack_head: Final = _HEAD.pack
 unpack_head: Final = _HEAD.unpack
 """The fields of a :class:`Head`, for who has many of them."""
-_MESSAGE, _DELETE, _MOVE = (
-    int(Kind.MESSAGE),
-    int(Kind.DELETE),
-    int(Kind.MOVE),
-)  # members of an enumeration are slow
+# Members of an enumeration are slow.
+_MESSAGE, _DELETE, _MOVE = int(Kind.MESSAGE), int(Kind.DELETE), int(Kind.MOVE)
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
 _DIGEST_SIZE: Final = 16

@@ -2,7 +2,7 @@
 
 A message that was chosen is locked in its queue until the peer has it: an express or recoverable one until its
 session acknowledges it, a transactional one until its OrderAck, and if its sender wants a FinalAck, until that. A
-session that closes gives express and recoverable messages back to their queue; others go again as they are numbered.
+session that closes returns express and recoverable messages to their queue; transactional ones go again in their order.
 """
 
 from __future__ import annotations

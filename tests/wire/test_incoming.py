@@ -13,7 +13,7 @@ from msmq.errors import DecodeError
 from msmq.testing.traffic import Door
 from msmq.transfer.events import MessagesReceived
 from msmq.wire.headers import USER_AH
-from msmq.wire.incoming import Incoming, Sequel, row_of
+from msmq.wire.incoming import Incoming, row_of
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SecurityHeader, SessionHeader, TransactionHeader
 from tests.testing.test_traffic import sender, traffic
@@ -40,13 +40,7 @@ def expected(data: bytes) -> dict[str, Any]:
         "user_flags": user.flags,
         "names": data[base.SIZE + user.SIZE : message.user_end],
         "asks": message.properties.flags,
-        "sequels": transaction
-        and Sequel(
-            transaction.flags,
-            transaction.tx_sequence_id,
-            transaction.tx_sequence_number,
-            transaction.previous_tx_sequence_number,
-        ),
+        "sequels": transaction,
         "proofs": message.properties.privacy_level not in (0, 1, 3, 5)
         or (
             security is not None

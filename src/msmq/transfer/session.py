@@ -70,6 +70,7 @@ class _Message(NamedTuple):
 
     data: bytes
     row: Row
+    header: SessionHeader | None
 
 
 _Given = Packet | _Message | None
@@ -395,11 +396,11 @@ class Session(Generic[T]):
             if data[_BASE_FLAGS] & BASE_IN:
                 self._receive_internal(data, now_ms)
                 continue
-            row = row_of(data)
+            row, header = row_of(data)
             if self.state is _OPEN:  # here nearly all arrive, and the table says the same
-                self._take(data, row, now_ms)
+                self._take(data, row, header, now_ms)
             else:
-                self._step(_USER_MESSAGE, _Message(data, row), now_ms)
+                self._step(_USER_MESSAGE, _Message(data, row, header), now_ms)
 
     def _receive_internal(self, data: bytes, now_ms: int) -> None:
         packet = decode_packet(data)
@@ -535,19 +536,18 @@ class Session(Generic[T]):
 
     def _take_message(self, packet: _Given, now_ms: int) -> None:
         assert isinstance(packet, _Message)
-        self._take(packet.data, packet.row, now_ms)
+        self._take(*packet, now_ms)
 
-    def _take(self, data: bytes, row: Row, now_ms: int) -> None:
+    def _take(self, data: bytes, row: Row, header: SessionHeader | None, now_ms: int) -> None:
         """Count a message first, because its SessionHeader counts the message that carries it."""
         self.active = True
         self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms, size=len(data))
         self._rows.append(row)
-        if not data[_BASE_FLAGS] & BASE_SH:
+        if header is None:
             self._packets.append(data)
-            return
-        self._packets.append(without_session_header(data))
-        header, _ = SessionHeader.read(data, len(data) - SessionHeader.SIZE)
-        self._take_header(header, now_ms)
+        else:
+            self._packets.append(without_session_header(data))
+            self._take_header(header, now_ms)
 
     def _take_ack(self, packet: _Given, now_ms: int) -> None:
         assert isinstance(packet, SessionAck)

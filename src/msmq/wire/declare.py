@@ -113,7 +113,7 @@ class Wire:
     def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
         """Read the whole structure, with its tail and padding, within ``limit``. Returns it and where it ends."""
         if limit is not None and limit - offset < cls.SIZE:
-            raise _truncated(cls, data[:limit], offset)
+            raise truncated(cls, data[:limit], offset)
         return cls.decode(data, offset), offset + cls.SIZE
 
     @classmethod
@@ -187,7 +187,7 @@ def _namespace(layout: struct.Struct) -> dict[str, Any]:
         "pack": layout.pack,
         "unpack_from": layout.unpack_from,
         "struct_error": struct.error,
-        "truncated": _truncated,
+        "truncated": truncated,
         "unwritable": _unwritable,
     }
 
@@ -246,7 +246,8 @@ def padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 
-def _truncated(cls: type[Wire], data: bytes, offset: int) -> DecodeError:
+def truncated(cls: type[Wire], data: bytes, offset: int) -> DecodeError:
+    """Make the error for a structure of which not even the fixed part is there."""
     return DecodeError(
         f"{cls.__name__} needs {cls.SIZE} bytes, {max(len(data) - offset, 0)} are left", offset
     )

@@ -90,8 +90,11 @@ _direct_text: Final = lru_cache(maxsize=1024)(text_of)
 """Cached, because hosts send to a few queues again and again."""
 
 
-def _read_direct(data: bytes, cursor: int, start: int, limit: int) -> tuple[str, int]:
-    """Read a DirectQueueFormatName (2.2.18.1.5.2), padded to four bytes counted from the start of its header."""
+def _queue_end(reference: int, data: bytes, cursor: int, start: int, limit: int) -> int:
+    """Return where a name ends. A DirectQueueFormatName (2.2.18.1.5.2), which is padded to four bytes counted from the
+    start of its header, is checked; whether the others fit has yet to be seen."""
+    if reference != 7:
+        return cursor + NAME_SIZES[reference]
     if limit - cursor < 2:
         raise DecodeError("a direct queue name ends before its Count", cursor)
     count = data[cursor] | data[cursor + 1] << 8
@@ -101,17 +104,42 @@ def _read_direct(data: bytes, cursor: int, start: int, limit: int) -> tuple[str,
         raise DecodeError(f"a direct queue name cannot take {count} bytes here", cursor)
     if data[end - 2] or data[end - 1]:
         raise DecodeError("a direct queue name is not terminated", end - 2)
-    return _direct_text(data[cursor + 2 : end - 2]), following
+    return following
 
 
-def _read_queue(reference: int, data: bytes, cursor: int, start: int, limit: int) -> tuple[QueueName, int]:
+def queues_end(data: bytes, flags: int, offset: int, limit: int) -> int:
+    """Check the flags of the UserHeader that begins at ``offset``, and the names behind its fixed part. Returns where
+    the header ends."""
+    if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | USER_RECOVERABLE) == USER_TH:
+        raise DecodeError(_contradiction(flags), UserHeader.at("flags", offset))
+    cursor = offset + UserHeader.SIZE
+    reference = flags >> 10 & 7
+    if reference not in DESTINATION_REFERENCES:
+        where = UserHeader.at("flags", offset)
+        raise DecodeError(f"Flags.DQ is {reference}, which names no destination", where)
+    cursor = _queue_end(reference, data, cursor, offset, limit)
+    if flags & _HAS_ADMIN_OR_RESPONSE:
+        reference = flags >> 13 & 7
+        if reference not in ADMIN_REFERENCES:
+            where = UserHeader.at("flags", offset)
+            raise DecodeError(f"Flags.AQ is {reference}, which names no queue", where)
+        cursor = _queue_end(reference, data, cursor, offset, limit)
+        cursor = _queue_end(flags >> 16 & 7, data, cursor, offset, limit)
+    if flags & USER_CQ:
+        cursor += len(NULL_GUID)
+    if cursor > limit:
+        raise DecodeError("the packet ends inside the UserHeader", limit)
+    return cursor
+
+
+def _read_queue(reference: int, data: bytes, cursor: int, start: int) -> tuple[QueueName, int]:
+    """Read a name that was checked. Returns it and where it ends."""
     if reference == 7:
-        return _read_direct(data, cursor, start, limit)
+        end = cursor + 2 + (data[cursor] | data[cursor + 1] << 8)
+        return _direct_text(data[cursor + 2 : end - 2]), start + (end - start + 3 & ~3)
     if reference < 2:
         return None, cursor
     end = cursor + NAME_SIZES[reference]
-    if end > limit:
-        raise DecodeError("the packet ends inside a queue name", cursor)
     if reference == 5:
         return data[cursor:end], end
     number = int.from_bytes(data[end - 4 : end], "little")
@@ -208,35 +236,21 @@ class UserHeader(Wire):
     @classmethod
     def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
         header = cls.decode(data, offset)
-        return header, header.read_queues(data, offset, len(data) if limit is None else limit)
+        end = queues_end(data, header.flags, offset, len(data) if limit is None else limit)
+        header.read_queues(data, offset)
+        return header, end
 
-    def read_queues(self, data: bytes, offset: int, limit: int) -> int:
-        """Read the variable part of the header that begins at ``offset``. Returns where it ends."""
+    def read_queues(self, data: bytes, offset: int) -> None:
+        """Read the names behind the header that begins at ``offset``; :func:`queues_end` has checked them."""
         cursor = offset + self.SIZE
         flags = self.flags
-        if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | USER_RECOVERABLE) == USER_TH:
-            raise DecodeError(_contradiction(flags), self.at("flags", offset))
-        reference = flags >> 10 & 7
-        if reference == 7:
-            self.destination_queue, cursor = _read_direct(data, cursor, offset, limit)
-        elif reference not in DESTINATION_REFERENCES:
-            where = self.at("flags", offset)
-            raise DecodeError(f"Flags.DQ is {reference}, which names no destination", where)
-        elif reference:
-            self.destination_queue, cursor = _read_queue(reference, data, cursor, offset, limit)
+        if flags & _HAS_QUEUE:
+            self.destination_queue, cursor = _read_queue(flags >> 10 & 7, data, cursor, offset)
         if flags & _HAS_ADMIN_OR_RESPONSE:
-            reference = flags >> 13 & 7
-            if reference not in ADMIN_REFERENCES:
-                where = self.at("flags", offset)
-                raise DecodeError(f"Flags.AQ is {reference}, which names no queue", where)
-            self.admin_queue, cursor = _read_queue(reference, data, cursor, offset, limit)
-            self.response_queue, cursor = _read_queue(flags >> 16 & 7, data, cursor, offset, limit)
+            self.admin_queue, cursor = _read_queue(flags >> 13 & 7, data, cursor, offset)
+            self.response_queue, cursor = _read_queue(flags >> 16 & 7, data, cursor, offset)
         if flags & USER_CQ:
             self.connector_type = data[cursor : cursor + 16]
-            cursor += 16
-        if cursor > limit:
-            raise DecodeError("the packet ends inside the UserHeader", limit)
-        return cursor
 
     def write(self) -> bytes:
         flags = self.flags
@@ -335,13 +349,30 @@ class MessagePropertiesHeader(Wire):
 
     def end(self, data: bytes, offset: int, limit: int) -> int:
         """Return where the header that begins at ``offset`` ends, after checking that everything it announces fits."""
-        label_length = self.label_length
-        label_end = offset + self.SIZE + 2 * label_length
-        end = label_end + self.extension_size + self.allocation_body_size + 3 & ~3
-        if label_length > MAX_LABEL_LENGTH or self.message_size > self.allocation_body_size or end > limit:
-            raise DecodeError(
-                "label, extension and body contradict their lengths or do not fit the packet", offset
-            )
-        if label_length and (data[label_end - 1] or data[label_end - 2]):
-            raise DecodeError("the label is not terminated", label_end - 2)
+        _, end = content_ends(
+            data, offset, limit,
+            self.label_length, self.message_size, self.allocation_body_size, self.extension_size,
+        )  # fmt: skip
         return end
+
+
+def content_ends(
+    data: bytes,
+    offset: int,
+    limit: int,
+    label_length: int,
+    message_size: int,
+    allocation_body_size: int,
+    extension_size: int,
+) -> tuple[int, int]:
+    """Check that label, extension and body fit behind the MessagePropertiesHeader at ``offset``, which has these
+    lengths. Returns where the label ends, and where they all end."""
+    label_end = offset + MessagePropertiesHeader.SIZE + 2 * label_length
+    end = label_end + extension_size + allocation_body_size + 3 & ~3
+    if label_length > MAX_LABEL_LENGTH or message_size > allocation_body_size or end > limit:
+        raise DecodeError(
+            "label, extension and body contradict their lengths or do not fit the packet", offset
+        )
+    if label_length and (data[label_end - 1] or data[label_end - 2]):
+        raise DecodeError("the label is not terminated", label_end - 2)
+    return label_end, end

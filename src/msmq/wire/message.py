@@ -2,9 +2,11 @@
 
 A message is its ``data``: headers are read from it on demand, and to send the message on is to send ``data``. It can be
 read in three depths. :meth:`UserMessage.kept` reads nothing at first; it is for packets that were checked when they
-came. :meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
-:meth:`UserMessage.decode` reads and checks every header up to the exact end of the packet, as a receiver must do before
-it trusts any of them. Label, extension and body are cut out only when asked for.
+came. :meth:`UserMessage.route` checks BaseHeader and UserHeader, which is all a router needs.
+:meth:`UserMessage.decode` checks every header up to the exact end of the packet, as a receiver must do before it trusts
+any of them. Label, extension and body are cut out only when asked for.
+
+The checks are two functions, :func:`check_front` and :func:`check_rest`, which return what they read on the way.
 
 Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [Debug], [SRMPEnvelope, Compound], [Soap],
 [MultiQueueFormat], [Session]; the flags of Base and User say which of the bracketed ones are present.
@@ -12,11 +14,12 @@ Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [De
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final, NamedTuple, Self
 
 from msmq.errors import DecodeError, EncodeError, LabelTooLongError
 from msmq.wire.classes import APPLICATION_CLASS_MASK
-from msmq.wire.declare import bytes_of, text_of, together
+from msmq.wire.declare import bytes_of, text_of, together, truncated
 from msmq.wire.headers import (
     BASE_DH,
     BASE_IN,
@@ -38,9 +41,11 @@ from msmq.wire.headers import (
     BaseHeader,
     MessagePropertiesHeader,
     UserHeader,
+    content_ends,
+    queues_end,
 )
 from msmq.wire.identifiers import MessageIdentifier
-from msmq.wire.layout import BASE, PROPERTIES, USER, asks_of, class_of, user_flags
+from msmq.wire.layout import BASE, PROPERTIES, USER, asks_of, class_of, reader, user_flags
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import (
     DebugHeader,
@@ -59,12 +64,22 @@ _NUMBER: Final = slice(USER["message_id"], USER["flags"])
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
 _LABEL: Final = MessagePropertiesHeader.SIZE
 _ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
+_CHECKED_PROPERTIES: Final = {
+    "flags", "label_length", "message_size", "allocation_body_size", "privacy_level", "extension_size",
+}  # fmt: skip
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
 _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
 
 
 _read_two_headers = together(BaseHeader, UserHeader)
-_ROUTED: Final = frozenset({"_user_end", "base", "size", "user"})
+_front_at: Final = reader(
+    (BaseHeader, {spec.name for spec in BaseHeader.FIELDS} - {"reserved"}),
+    (UserHeader, {spec.name for spec in UserHeader.FIELDS}),
+)
+_flags_of: Final = reader((BaseHeader, {"flags"}), (UserHeader, {"flags"}))
+_properties_at: Final = reader((MessagePropertiesHeader, _CHECKED_PROPERTIES))
+_HEADERS: Final = frozenset({"base", "user"})
+_ENDS: Final = frozenset({"_user_end", "size"})
 
 
 class _Rare(NamedTuple):
@@ -119,7 +134,10 @@ class UserMessage:
         ``trailing`` allows further bytes after the message, as remote read appends them.
         """
         self = cls.kept(data)
-        self._route(trailing=trailing)
+        front = check_front(data, trailing=trailing)
+        self.size, self._user_end = size, _ = front[:2]
+        if len(data) != size:
+            self.data = data[:size]
         return self
 
     @classmethod
@@ -131,92 +149,32 @@ class UserMessage:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Read the first two headers when one of the attributes that depend on them is missing."""
-        if name not in _ROUTED:
-            raise AttributeError(f"a message has no {name}")
-        self._route(trailing=False)
-        return object.__getattribute__(self, name)
-
-    def _route(self, *, trailing: bool) -> None:
-        data = self.data
-        self.base, self.user = base, user = _read_two_headers(data)
-        size = base.packet_size
-        if (
-            base.version_number != VERSION
-            or base.signature != SIGNATURE
-            or not MIN_SIZE <= size <= MAX_PACKET_SIZE
-        ):
-            base.check()
-            raise DecodeError(
-                f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", _PACKET_SIZE
-            )
-        if base.flags & _BASE_SPECIAL:
-            self.size = self._special_size(base.flags, size)
+        """Read what is missing of the first two headers."""
+        if name in _HEADERS:
+            self.base, self.user = _read_two_headers(self.data)
+            self.user.read_queues(self.data, BaseHeader.SIZE)
+        elif name in _ENDS:
+            self.size, self._user_end = check_front(self.data)[:2]
         else:
-            self.size = size
-        if len(data) != self.size:
-            if len(data) < self.size or not trailing:
-                raise DecodeError(f"the packet says {self.size} bytes and has {len(data)}", _PACKET_SIZE)
-            self.data = data[: self.size]
-        self._user_end = user.read_queues(data, BaseHeader.SIZE, size)
-
-    @staticmethod
-    def _special_size(flags: int, size: int) -> int:
-        """Return the size on the wire of a packet with any of the flags that most messages lack."""
-        if flags & BASE_IN:
-            raise DecodeError("Flags.IN on a user message", _BASE_FLAGS)
-        if flags & BASE_TR and not flags & BASE_DH:
-            raise DecodeError("Flags.TR without a DebugHeader", _BASE_FLAGS)
-        return size + SessionHeader.SIZE if flags & BASE_SH else size
+            raise AttributeError(f"a message has no {name}")
+        return object.__getattribute__(self, name)
 
     @classmethod
     def decode(cls, data: bytes, *, trailing: bool = False) -> Self:
-        """Read and check every header of the packet."""
+        """Check every header of the packet."""
         self = cls.route(data, trailing=trailing)
         self._walk()
         return self
 
     def _walk(self) -> MessagePropertiesHeader:
-        """Read everything after the UserHeader, up to the exact end of the packet."""
+        """Read everything after the UserHeader."""
         data = self.data
-        limit = self.base.packet_size
-        base_flags = self.base.flags
-        flags = self.user.flags
-        cursor = self._user_end
-        self._transaction = self._security = self._session = None
-        if flags & USER_TH:
-            self._transaction, cursor = TransactionHeader.read(data, cursor, limit)
-        if flags & USER_SH:
-            self._security, cursor = SecurityHeader.read(data, cursor, limit)
-        self._properties_offset = cursor
-        properties = MessagePropertiesHeader.decode(data, cursor)
-        self._label_end = cursor + _LABEL + 2 * properties.label_length
-        cursor = properties.end(data, cursor, limit)
-        if base_flags & BASE_DH or flags & _USER_RARE:
-            self._rare, cursor = self._read_rare(cursor, limit)
-        else:
-            self._rare = _NONE_RARE
-        if cursor != limit:
-            raise DecodeError(f"the headers end at {cursor}, PacketSize says {limit}", cursor)
-        if base_flags & BASE_SH:
-            self._session, _ = SessionHeader.read(data, limit, self.size)
-        self._properties = properties
+        base_flags, flags = _flags_of(data)
+        rest = check_rest(data, base_flags, flags, self._user_end)
+        self._transaction, self._security, self._rare, self._session, offset, self._label_end = rest[:6]
+        self._properties_offset = offset
+        self._properties = properties = MessagePropertiesHeader.decode(data, offset)
         return properties
-
-    def _read_rare(self, cursor: int, limit: int) -> tuple[_Rare, int]:
-        data = self.data
-        flags = self.user.flags
-        debug = envelope = compound = soap = multi_queue = None
-        if self.base.flags & BASE_DH:
-            debug, cursor = DebugHeader.read(data, cursor, limit)
-        if flags & USER_AH:
-            envelope, cursor = SRMPEnvelopeHeader.read(data, cursor, limit)
-            compound, cursor = CompoundMessageHeader.read(data, cursor, limit)
-        if flags & USER_HH:
-            soap, cursor = SoapHeader.read(data, cursor, limit)
-        if flags & USER_MQ:
-            multi_queue, cursor = MultiQueueFormatHeader.read(data, cursor, limit)
-        return _Rare(debug, envelope, compound, soap, multi_queue), cursor
 
     @property
     def transaction(self) -> TransactionHeader | None:
@@ -412,6 +370,81 @@ class UserMessage:
             transaction, security, debug, envelope, compound, soap, multi_queue, session,
         )  # fmt: skip
         return cls.route(data)
+
+
+Front = tuple[int, int, int, int, bytes, bytes, int, int, int, int]
+Rest = tuple[TransactionHeader | None, SecurityHeader | None, _Rare, SessionHeader | None, int, int, int, int]
+
+
+def check_front(data: bytes, *, trailing: bool = False) -> Front:
+    """Check BaseHeader and UserHeader. Returns the size of the message with its SessionHeader, the end of the
+    UserHeader, and the values of both headers."""
+    try:
+        (
+            version, base_flags, signature, size, time_to_reach_queue_s,
+            source, address, time_to_be_received_s, sent_time, message_id, flags,
+        ) = _front_at(data)  # fmt: skip
+    except struct.error:
+        raise DecodeError(f"a message needs {MIN_SIZE} bytes, {len(data)} are here", len(data)) from None
+    if version != VERSION or signature != SIGNATURE or not MIN_SIZE <= size <= MAX_PACKET_SIZE:
+        BaseHeader.decode(data).check()
+        raise DecodeError(
+            f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", _PACKET_SIZE
+        )
+    whole = size
+    if base_flags & _BASE_SPECIAL:
+        if base_flags & BASE_IN:
+            raise DecodeError("Flags.IN on a user message", _BASE_FLAGS)
+        if base_flags & BASE_TR and not base_flags & BASE_DH:
+            raise DecodeError("Flags.TR without a DebugHeader", _BASE_FLAGS)
+        if base_flags & BASE_SH:
+            whole += SessionHeader.SIZE
+    if len(data) != whole and (len(data) < whole or not trailing):
+        raise DecodeError(f"the packet says {whole} bytes and has {len(data)}", _PACKET_SIZE)
+    return (
+        whole, queues_end(data, flags, BaseHeader.SIZE, size), base_flags, time_to_reach_queue_s,
+        source, address, time_to_be_received_s, sent_time, message_id, flags,
+    )  # fmt: skip
+
+
+def check_rest(data: bytes, base_flags: int, flags: int, cursor: int) -> Rest:
+    """Check everything from ``cursor``, the end of the UserHeader, to the exact end of the packet. Takes the flags of
+    both headers before. Returns the optional headers, where the MessagePropertiesHeader begins and where the label
+    ends, and of the properties their flags and the privacy level."""
+    limit = len(data) - SessionHeader.SIZE if base_flags & BASE_SH else len(data)
+    transaction = security = session = None
+    if flags & USER_TH:
+        transaction, cursor = TransactionHeader.read(data, cursor, limit)
+    if flags & USER_SH:
+        security, cursor = SecurityHeader.read(data, cursor, limit)
+    offset = cursor
+    try:
+        asks, label_length, message_size, room, privacy_level, extension_size = _properties_at(data, offset)
+    except struct.error:
+        raise truncated(MessagePropertiesHeader, data, offset) from None
+    label_end, cursor = content_ends(data, offset, limit, label_length, message_size, room, extension_size)
+    rare = _NONE_RARE
+    if base_flags & BASE_DH or flags & _USER_RARE:
+        rare, cursor = _read_rare(data, base_flags, flags, cursor, limit)
+    if cursor != limit:
+        raise DecodeError(f"the headers end at {cursor}, PacketSize says {limit}", cursor)
+    if base_flags & BASE_SH:
+        session, _ = SessionHeader.read(data, limit, limit + SessionHeader.SIZE)
+    return transaction, security, rare, session, offset, label_end, asks, privacy_level
+
+
+def _read_rare(data: bytes, base_flags: int, flags: int, cursor: int, limit: int) -> tuple[_Rare, int]:
+    debug = envelope = compound = soap = multi_queue = None
+    if base_flags & BASE_DH:
+        debug, cursor = DebugHeader.read(data, cursor, limit)
+    if flags & USER_AH:
+        envelope, cursor = SRMPEnvelopeHeader.read(data, cursor, limit)
+        compound, cursor = CompoundMessageHeader.read(data, cursor, limit)
+    if flags & USER_HH:
+        soap, cursor = SoapHeader.read(data, cursor, limit)
+    if flags & USER_MQ:
+        multi_queue, cursor = MultiQueueFormatHeader.read(data, cursor, limit)
+    return _Rare(debug, envelope, compound, soap, multi_queue), cursor
 
 
 def encode_user_message(

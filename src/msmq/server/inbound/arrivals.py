@@ -131,17 +131,26 @@ class Way:
         return StoredMessage(packet, LocalAttributes(direct_session=self.direct), source=self.host)
 
 
+_Named = tuple[int, bytes, bytes, bytes]
+"""The flags of the destination, the names in the packet, and the hosts that they are to be understood by."""
+
+
 class Reading:
     """The messages of one read of a connection, and the progress of taking them."""
 
-    __slots__ = ("connection", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways")
+    __slots__ = (
+        "connection", "destinations", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways",
+    )  # fmt: skip
 
     def __init__(self, connection: Connection, now_s: int) -> None:
         self.connection = connection
         self.now_ms = now_ms()
         self.now_s = now_s
         self.taken = 0
-        self.ways: dict[tuple[object, ...], Way] = {}
+        self.ways: dict[_Named, Way | None] = {}
+        """The destinations by the names that packets have for them."""
+        self.destinations: dict[tuple[int, str, bytes, bytes], Way] = {}
+        """The same by their own names."""
         self.touched: dict[Stream, Way] = {}
         self.unwritten: dict[Stream, Progress] = {}
         self.progress: dict[Stream, Progress] = {}
@@ -232,7 +241,7 @@ class Arrivals(Subscriber):
 
     def _acknowledgments(self, reading: Reading, messages: Incoming) -> tuple[Incoming, list[Way | None]]:
         """Process order and final acknowledgments. Returns the other messages and their destinations."""
-        ways = [self._way(reading, messages, index) for index in range(len(messages))]
+        ways = self._ways(reading, messages)
         orders = [index for index, way in enumerate(ways) if way is not None and way.order_queue]
         if not orders:
             return messages, ways
@@ -345,28 +354,31 @@ class Arrivals(Subscriber):
 
     # Delivery
 
-    def _way(self, reading: Reading, messages: Incoming, index: int) -> Way | None:
-        """The destination of a message, or None if it is for another host. Messages of a read that name the same queue
-        in the same way share one."""
-        address, source = messages.addresses[index], messages.sources[index]
+    def _ways(self, reading: Reading, messages: Incoming) -> list[Way | None]:
+        """The destinations of messages; None for those that are for another host. Messages of a read that name the same
+        queue in the same way share one."""
+        destinations = [flags & _DESTINATION for flags in messages.user_flags]
+        keys = list(zip(destinations, messages.names, messages.addresses, messages.sources, strict=True))
+        known = reading.ways
+        for key in dict.fromkeys(keys):
+            if key not in known:
+                known[key] = self._find_way(reading, key, messages.message(keys.index(key)))
+        return [known[key] for key in keys]
+
+    def _find_way(self, reading: Reading, key: _Named, message: UserMessage) -> Way | None:
+        destination, _, address, source = key
         if self.forwarding.concerns(address):
             return None
-        destination = messages.user_flags[index] & _DESTINATION
-        key: tuple[object, ...] = (destination, messages.names[index], address, source)
-        way = reading.ways.get(key)
-        if way is None:
-            message, connection = messages.message(index), reading.connection
-            if destination & _DIRECT == _DIRECT:
-                connection.session.direct_format = True
-            direct = connection.session.is_answered_by_address(source)
-            queue, name = self._destination(message)
-            # Names of other queues may differ, although those messages have the same destination.
-            way = reading.ways.setdefault(
-                (destination, name, address, source),
-                Way(queue, name, is_for_order_queue(message), source, connection.source, direct),
-            )
-            reading.ways[key] = way
-        return way
+        connection = reading.connection
+        if destination & _DIRECT == _DIRECT:
+            connection.session.direct_format = True
+        direct = connection.session.is_answered_by_address(source)
+        queue, name = self._destination(message)
+        # Names of other queues may differ, although those messages have the same destination.
+        return reading.destinations.setdefault(
+            (destination, name, address, source),
+            Way(queue, name, is_for_order_queue(message), source, connection.source, direct),
+        )
 
     def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:
         """The queue of this host that a message is for, and its sender's name of the queue."""

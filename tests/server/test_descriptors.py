@@ -114,9 +114,7 @@ async def test_whoever_finds_none_left_is_told(tmp_path: Path) -> None:
         assert "Traceback" not in log_of(bob)
         for number in range(len(waiting)):
             await mq.queue(ORDERS).send(f"{number}".encode())
-        async with asyncio.timeout(
-            PATIENCE_S
-        ):  # who of them asked first, the first two do not know themselves
+        async with asyncio.timeout(PATIENCE_S):  # in any order: the first two do not know who asked first
             received = [int(message.body) for message in await asyncio.gather(*waiting)]
         assert sorted(received) == list(range(len(waiting))), "all of them are still connected"
         async with msmq.connect(bob.api, timeout=PATIENCE_S) as newcomer:

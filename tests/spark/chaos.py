@@ -127,14 +127,17 @@ class Chaos:
         """How many batches were written. Spark keeps the records of the last hundred only."""
         return max((int(path.name) + 1 for path in self.checkpoint.glob("commits/[0-9]*")), default=0)
 
-    def kill(self, what: str) -> None:
-        """Kill something, after a moment in which anything may be under way."""
+    def kill(self, what: str) -> bool:
+        """Kill something, after a moment in which anything may be under way; gives whether it was there."""
         time.sleep(self._chance.random())
         if what == "driver":
             if self._driver is None:
-                return
+                return False
+            ended = self._driver.poll() is not None  # by itself: what it needs was away for too long
             self.kill_driver()
             self.is_sound()
+            if ended:
+                return False
         elif what == "queue manager":
             server = self._chance.choice(list(self._servers.values()))
             server.kill()
@@ -144,10 +147,13 @@ class Chaos:
             kind = {"executor": "CoarseGrainedExecutorBackend", "worker": FORK}[what]
             found = self._processes(kind) if self._driver is not None else []
             if not found:
-                return
-            with suppress(ProcessLookupError):
+                return False
+            try:
                 os.kill(self._chance.choice(found), signal.SIGKILL)
+            except ProcessLookupError:  # it has just ended
+                return False
         self.kills[what] += 1
+        return True
 
     # --- what must be true ------------------------------------------------------------------------------------------
 
@@ -199,8 +205,8 @@ def run(
     with chaos.running():
         for what in kills(chaos):
             wait(chaos)
-            chaos.kill(what)
-            say(f"{chaos.kills.total()}: {what} killed; {len(chaos.sent[NAMES[0]]) * 3:,} messages sent")
+            done = "killed" if chaos.kill(what) else "was not there"
+            say(f"{chaos.kills.total()}: {what} {done}; {len(chaos.sent[NAMES[0]]) * 3:,} messages sent")
         chaos.settles()
     return chaos
 

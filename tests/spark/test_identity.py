@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from msmq.spark.archive import archive, read_archive
 from msmq.spark.claims import settle
 from tests.spark.support import LEDGER, ORDERS, Server, Stream, eventually, finished
 
@@ -183,3 +184,25 @@ def test_rows_say_where_they_are_from(spark: SparkSession, server: Server) -> No
             (name, mq.manager().identifier, mq.queue_info(name).identifier) for name in (ORDERS, LEDGER)
         }
     assert {(row.queue, row.queue_manager, row.queue_guid) for row in read.load().collect()} == expected
+
+
+def test_an_archive_says_which_queue_manager_its_messages_are_from(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Another in the place of the first numbers its messages alike, and none is taken for one that is archived."""
+    server.create(ORDERS)
+    server.send(["old 0", "old 1"])
+    place = str(tmp_path / "archive")
+    options = {"server": server.address, "queue": ORDERS, "mode": "consume", "body": "activex"}
+    finished(lambda: archive(spark, place, options))
+    expected = {(server.guid, f"old {number}") for number in range(2)}
+    rebuild(server)
+    server.send(["new 0", "new 1", "new 2"])
+    with pytest.raises(PySparkException, match="is that of another queue manager now"):
+        finished(lambda: archive(spark, place, options))
+    assert len(server.bodies()) == 3, "nothing was removed"
+    finished(lambda: archive(spark, place, {**options, "failOnDataLoss": "false"}))
+    expected |= {(server.guid, f"new {number}") for number in range(3)}
+    rows = [(row.queue_manager, row.body) for row in read_archive(spark, place).collect()]
+    assert (len(rows), set(rows)) == (5, expected)
+    assert server.bodies() == []

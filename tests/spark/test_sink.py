@@ -35,6 +35,21 @@ def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
     assert sorted(server.bodies()) == sorted(f"body {number}" for number in range(50))
 
 
+def test_rows_say_which_queue_they_are_for(spark: SparkSession, server: Server) -> None:
+    """The option goes before the column."""
+    server.create(ORDERS)
+    server.create(LEDGER, transactional=True)
+    queue = "CASE WHEN id % 2 = 0 THEN '.\\\\private$\\\\orders' ELSE '.\\\\private$\\\\ledger' END AS queue"
+    rows = spark.range(20).selectExpr("concat('body ', id) AS body", queue)
+    write = rows.write.format("msmq").option("server", server.address).mode("append")
+    write.save()
+    even, odd = ([f"body {number}" for number in range(first, 20, 2)] for first in range(2))
+    assert (sorted(server.bodies(ORDERS)), sorted(server.bodies(LEDGER))) == (sorted(even), sorted(odd))
+    write.option("queue", ORDERS).save()
+    assert sorted(server.bodies(ORDERS)) == sorted(even + even + odd)
+    assert sorted(server.bodies(LEDGER)) == sorted(odd)
+
+
 def test_values_and_headers_are_columns_both_ways(spark: SparkSession, server: Server) -> None:
     """Rows become messages as NServiceBus or Rebus send them, and come back as text, VARIANT and map."""
     server.create(ORDERS)

@@ -53,7 +53,7 @@ REPLAY_HELP = (
     "  msmq pipeline replay /data/orders --where \"label = 'invoice' AND date = '2026-11-15'\" --rate 100"
 )
 REPORT_HELP = (
-    "Traffic, latency, sizes and failures of an archive by queue and hour: a page for a browser, or tables as JSON.\n\n"
+    "Traffic, latency, sizes and failures of an archive by queue and time: a page for a browser, or tables as JSON.\n\n"
     "  msmq pipeline report /data/orders --page report.html\n\n"
     "  msmq pipeline report /data/orders --where \"date >= '2026-11-01'\" | jq .queues"
 )

@@ -129,7 +129,7 @@ class GroupCommit:
         self.when_durable(partial(done.set_result, None))
         while not done.done() and not self._broken:
             await asyncio.wait({done}, timeout=0.05)
-        while self._under_way and not self._broken:  # batches without a waiter, or begun meanwhile
+        while self.busy and not self._broken:  # with batches without a waiter, or begun meanwhile
             await asyncio.sleep(0.005)
 
     async def finish(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
 
 from msmq.admission.gate import Crowding
 from msmq.admission.guesses import Guesses
+from msmq.errors import MQError
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
@@ -140,7 +142,12 @@ async def body_faults() -> None:
     async with serving() as running, await connect(running) as client:
         assert await status_of(client, FAIL, Nothing()) == 0xC00E0003
         assert await status_of(client, UNSERVED, Nothing()) == FaultStatus.NCA_OP_RANGE_ERROR
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
         assert await status_of(client, CRASH, Nothing()) == FaultStatus.NCA_FAULT_UNSPECIFIED
+        (context,) = told
+        assert "failed" in context["message"], "whoever owns the loop knows of it"
+        assert not isinstance(context["exception"], RpcFault | MQError)
         assert (await client.call(ECHO, Data(1, b"x"))).data == b"x"
 
 

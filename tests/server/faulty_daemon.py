@@ -1,4 +1,4 @@
-"""``msmq`` with an internal error in it: after SIGUSR1, the change whose number is the first argument fails."""
+"""``msmq`` with an internal error: after SIGUSR1, the call whose number is the first argument fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from msmq.testing.faults import Faults
 
 if __name__ == "__main__":
-    faults, changes = Faults(), int(sys.argv.pop(1))
-    signal.signal(signal.SIGUSR1, lambda *_: faults.arm(changes))
-    with faults.planted():
-        runpy.run_module("msmq", run_name="__main__")
+    faults, calls = Faults(), int(sys.argv.pop(1))
+    signal.signal(signal.SIGUSR1, lambda *_: faults.arm(calls))
+    runpy.run_module("msmq", run_name="__main__")

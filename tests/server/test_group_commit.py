@@ -193,6 +193,42 @@ async def test_a_failed_disk_says_nothing_to_anybody(tmp_path: Path) -> None:
     slow.store.close()
 
 
+async def test_what_is_begun_meanwhile_is_waited_for_too(tmp_path: Path) -> None:
+    """Whoever waits for everything goes on alone, without a batch under way."""
+    slow = SlowStore(tmp_path)
+    commit = GroupCommit(slow.store, lambda error: None)
+
+    def append_more() -> None:
+        slow.append()
+        slow.gate.clear()
+        asyncio.get_running_loop().call_later(0.05, slow.gate.set)
+
+    slow.append()
+    commit.when_durable(append_more)
+    await commit.drain()
+    assert not commit.busy
+    assert slow.writes == 2
+    slow.store.close()
+
+
+async def test_an_error_of_the_thread_that_nobody_expects_is_reported_at_once(tmp_path: Path) -> None:
+    """By a callback of the loop, and not when the task that it ended is forgotten."""
+    slow = SlowStore(tmp_path)
+    slow.errors.append(ZeroDivisionError())
+    commit = GroupCommit(slow.store, lambda error: None)
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+    called: list[int] = []
+    slow.append()
+    commit.when_durable(lambda: called.append(1))
+    await eventually(lambda: told)
+    assert isinstance(told[0]["exception"], ZeroDivisionError)
+    assert "handle" in told[0]
+    assert not called
+    slow.store.abandon(StoreFailedError("an internal error"))
+    slow.store.close()
+
+
 async def test_a_waiter_that_raises_does_not_hold_up_the_others(tmp_path: Path) -> None:
     slow = SlowStore(tmp_path)
     commit = GroupCommit(slow.store, lambda error: None)

@@ -446,6 +446,19 @@ def test_a_store_that_failed_in_the_middle_of_a_batch_can_be_closed() -> None:
     store.close()
 
 
+def test_a_store_that_fails_while_it_closes_closes_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of a closed file may be that of another file by then."""
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    store.reserve(3000)
+    put(store, 1)
+    monkeypatch.setattr(disk, "unlink", raising(errno.EIO))
+    with pytest.raises(StoreFailedError, match="Input/output error"):
+        store.close()
+    monkeypatch.undo()
+    assert numbers(open_store(disk)[1]) == [1]
+
+
 def test_what_waits_to_be_written_is_not_durable() -> None:
     store = new_store()
     first = put(store, 1)

@@ -22,7 +22,7 @@ from msmq.manager.queues.queue import Queue
 from msmq.store.payloads import Reader
 from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_model import Gone, Put
-from msmq.testing.manager_sim import WEIGHTS, ManagerSimulation, main, run
+from msmq.testing.manager_sim import ENQUEUE, WEIGHTS, ManagerSimulation, main, run
 
 SEEDS = range(1, 13)
 STEPS = 300
@@ -187,26 +187,33 @@ def first_failure(damaging: bool = False) -> BaseException | None:
 def test_it_finds_messages_that_are_read_after_they_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group of acknowledgments with plain messages and others among them: what the others owe was found out when
     all of them had gone already."""
-    read = Mailbox._read_first
+    read, late = Mailbox._read_first, 0
 
     def read_late(
         mailbox: Mailbox, queue: Queue, positions: Positions, chosen: bytes, known: Known
     ) -> dict[int, StoredMessage]:
+        nonlocal late
         mixed = 0 < chosen.count(1) < len(positions.ids)
+        late += mixed
         return {} if mixed else read(mailbox, queue, positions, chosen, known)
 
     monkeypatch.setattr(Mailbox, "_read_first", read_late)
     with pytest.raises(AssertionError, match="did not follow"):
         raise first_failure() or RuntimeError("nothing was found")
+    assert late
 
 
 def test_it_finds_packets_that_begin_with_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that are not committed were believed to have the size of their packets."""
 
+    careless = 0
+
     def read_carelessly(
         reader: Reader, records: Sequence[tuple[int, int]], cuts: Sequence[int]
     ) -> tuple[list[bytes], list[bytes]]:
+        nonlocal careless
         payloads = [b"".join(reader._waiting(each) or (reader.read(each, None),)) for each, _ in records]
+        careless += any(reader._waiting(each) for each, _ in records)
         cut = list(zip(payloads, cuts, strict=True))
         return [payload[:stop] for payload, stop in cut], [payload[stop:] for payload, stop in cut]
 
@@ -214,6 +221,7 @@ def test_it_finds_packets_that_begin_with_something_else(monkeypatch: pytest.Mon
     monkeypatch.setattr(contents, "_IS_LOCAL", bytes(256))
     failure = first_failure() or first_failure(damaging=True)
     assert isinstance(failure, DecodeError | AssertionError)
+    assert careless
 
 
 def test_it_finds_senders_who_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,5 +248,21 @@ def test_the_command_line_replays_a_seed(
 
 
 def test_what_was_never_sent_is_no_dead_letter() -> None:
-    """In this run a queue is deleted while a transaction sends to it messages whose senders want them back."""
-    run(50_013, 300)
+    """A queue is deleted while a transaction sends to it messages whose senders want them back."""
+    simulation = prepared(seed=3)
+    while not (wanted := [path for path, kept in _being_sent(simulation) if kept]):
+        for name in ("begin_transaction", "enqueue_in_transaction"):
+            simulation.perform(name)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulation, "_any_queue", lambda: wanted[0])
+        simulation.perform("delete_queue")
+    assert wanted[0] not in [path for path, _ in _being_sent(simulation)]
+    for _ in range(5):
+        simulation.perform("commit")
+        simulation.perform("end_transaction")
+
+
+def _being_sent(simulation: ManagerSimulation) -> list[tuple[str, bool]]:
+    """The queues to which open transactions send, and whether the sender wants the message back."""
+    sent = (each for work in simulation.works.values() for each in work.operations)
+    return [(each.item.place, each.item.wishes.dead_letter) for each in sent if each.kind is ENQUEUE]

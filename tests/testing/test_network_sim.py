@@ -25,6 +25,7 @@ from msmq.server.inbound.forwarding import Forwarding
 from msmq.server.inbound.places import Places
 from msmq.server.outbound.drain import Drain
 from msmq.testing.faults import Fault
+from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
 from msmq.testing.network_sim import BY_NUMBER, CALM, NAMES, ROUTED, NetworkSimulation, main, run
@@ -151,35 +152,50 @@ def test_it_finds_a_daemon_that_goes_on_after_an_internal_error(monkeypatch: pyt
     assert isinstance(first_failure(range(1, 40)), AssertionError | Fault)
 
 
+def test_it_finds_a_daemon_that_keeps_an_internal_error_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in which nobody hears of what a callback has met."""
+    monkeypatch.setattr(SimulatedLoop, "call_exception_handler", lambda *_: None)
+    failure = first_failure(range(1, 40))
+    assert isinstance(failure, AssertionError)
+    assert "goes on after an internal error" in str(failure)
+
+
 def test_it_finds_messages_that_are_read_after_they_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group of acknowledgments with plain messages and others among them: what the others owe was found out when all
     of them had gone already."""
-    read = Mailbox._read_first
+    read, late = Mailbox._read_first, 0
 
     def read_late(
         mailbox: Mailbox, queue: Queue, positions: Positions, chosen: bytes, known: Known
     ) -> dict[int, StoredMessage]:
-        mixed = [mark & PositionMark.OWES_NOTHING for mark in positions.marks]
-        return {} if any(mixed) and not all(mixed) else read(mailbox, queue, positions, chosen, known)
+        nonlocal late
+        owes_nothing = [bool(mark & PositionMark.OWES_NOTHING) for mark in positions.marks]
+        mixed = any(owes_nothing) and not all(owes_nothing)
+        late += mixed
+        return {} if mixed else read(mailbox, queue, positions, chosen, known)
 
     monkeypatch.setattr(Mailbox, "_read_first", read_late)
     assert isinstance(first_failure(range(1, 60)), Broken)
+    assert late
 
 
 def test_it_finds_packets_that_begin_with_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local attributes in front of packets that are not on the disk yet."""
-    look = Mailbox.look
+    look, careless = Mailbox.look, 0
 
     def look_carelessly(mailbox: Mailbox, queue: Queue, *where: int, peek: bool = False) -> Found:
+        nonlocal careless
         found = look(mailbox, queue, *where, peek=peek)
         for index, local in found.local.items():
             address = found.positions.addresses[index]
             if address and not mailbox.core.ledger.store.is_durable(address, address):
                 found.packets[index] = local_bytes(local) + found.packets[index]
+                careless += 1
         return found
 
     monkeypatch.setattr(Mailbox, "look", look_carelessly)
     assert isinstance(first_failure(range(1, 60)), Broken | DecodeError)
+    assert careless
 
 
 def test_it_finds_a_group_that_is_acknowledged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:

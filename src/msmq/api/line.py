@@ -250,8 +250,9 @@ class Line(Intake):
             await self._answer(method, call, self._caller(said))
         except MsmqError as error:
             self._end(number, to_mq_error(error))
-        except Exception:
-            _log.exception("%s failed", method.name)
+        except Exception as error:
+            # The owner of the loop decides whether the queue manager can go on.
+            self._loop.call_exception_handler({"message": f"{method.name} failed", "exception": error})
             self.write(*frame(CANCEL, number))
         else:
             self._end(number, None)

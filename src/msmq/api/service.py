@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import grpc
@@ -106,7 +106,8 @@ class Service:
     def _unary(self, call: Callable[..., Any]) -> Callable[[Any, _Context], Any]:
         async def handler(request: Any, context: _Context) -> Any:
             try:
-                return await call(request, self._callers.caller(context))
+                with _reporting():
+                    return await call(request, self._callers.caller(context))
             except MsmqError as error:
                 await _abort(context, to_mq_error(error))
 
@@ -115,8 +116,9 @@ class Service:
     def _server_stream(self, call: Callable[..., Any]) -> Callable[[Any, _Context], AsyncIterator[Any]]:
         async def handler(request: Any, context: _Context) -> AsyncIterator[Any]:
             try:
-                async for reply in call(request, self._callers.caller(context)):
-                    yield reply
+                with _reporting():
+                    async for reply in call(request, self._callers.caller(context)):
+                        yield reply
             except MsmqError as error:
                 await _abort(context, to_mq_error(error))
 
@@ -125,7 +127,8 @@ class Service:
     def _both_streams(self, call: Callable[..., Any]) -> Callable[[Any, _Context], Any]:
         async def handler(_: Any, context: _Context) -> None:
             try:
-                await _converse(call, context, self._callers.caller(context))
+                with _reporting():
+                    await _converse(call, context, self._callers.caller(context))
             except MsmqError as error:
                 await _abort(context, to_mq_error(error))
 
@@ -154,6 +157,19 @@ async def _converse(call: Callable[..., Any], conversation: Conversation, caller
         for task in (reader, writer):
             task.cancel()
         await asyncio.gather(reader, writer, return_exceptions=True)
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Report an error that nobody expects to the owner of the loop, who decides whether the queue manager can go on.
+    gRPC would only log it."""
+    try:
+        yield
+    except (MsmqError, grpc.aio.BaseError):
+        raise
+    except Exception as error:
+        asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
+        raise
 
 
 async def _abort(context: _Context, error: MQError) -> None:

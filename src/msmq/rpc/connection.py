@@ -472,7 +472,9 @@ class Connection(asyncio.BufferedProtocol):
         elif isinstance(error, AuthenticationError):
             machine.close(f"an answer cannot be protected: {error}")
         else:
-            _log.error("operation %d of %s failed", arrived.opnum, arrived.context.interface, exc_info=error)
+            told = f"operation {arrived.opnum} of {arrived.context.interface} failed"
+            # The owner of the loop decides whether the queue manager can go on.
+            self._loop.call_exception_handler({"message": told, "exception": error})
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
 
     def _check_trailer(self, arrived: CallArrived, end: int) -> None:

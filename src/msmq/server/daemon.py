@@ -354,9 +354,14 @@ class Daemon:
 
     async def stop(self) -> None:
         """Stop in an orderly way; nothing that was confirmed is lost."""
-        loop = asyncio.get_running_loop()
-        if loop.get_exception_handler() == self._unhandled:
-            loop.set_exception_handler(self._handler_before)
+        try:
+            await self._wind_down()
+        finally:
+            loop = asyncio.get_running_loop()
+            if loop.get_exception_handler() == self._unhandled:
+                loop.set_exception_handler(self._handler_before)
+
+    async def _wind_down(self) -> None:
         self._shut_doors()
         self._housekeeping.stop()
         self._to_clean.stop()
@@ -432,10 +437,10 @@ class Daemon:
         self.commit.give_up(failure)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Treat an uncaught error in a callback of our rooms as an internal error too: timers, drains and cleaning
-        work outside of events."""
+        """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport, a task or the
+        channel of applications met it: much is done outside of events."""
         error = context.get("exception")
-        if "handle" in context and error is not None and not isinstance(error, MsmqError | OSError):
+        if error is not None and not isinstance(error, MsmqError | OSError):
             rooms = (
                 frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
             )

@@ -129,7 +129,7 @@ class GroupCommit:
         self.when_durable(partial(done.set_result, None))
         while not done.done() and not self._broken:
             await asyncio.wait({done}, timeout=0.05)
-        while self._under_way and not self._broken:  # batches without a waiter, or begun meanwhile
+        while self.busy and not self._broken:  # with batches without a waiter, or begun meanwhile
             await asyncio.sleep(0.005)
 
     async def finish(self) -> None:
@@ -162,18 +162,23 @@ class GroupCommit:
         elif self._store.is_quick and batch.size <= _SMALL_BYTES:
             self._write_here(batch)
         else:
-            self._writing = self._loop.create_task(self._write_in_thread(batch))
+            self._begin_in_thread(batch)
 
     def _write_here(self, batch: Batch) -> None:
         taken_s = self._loop.time()
         try:
             self._store.write(batch)
         except StoreFullError:
-            self._writing = self._loop.create_task(self._write_in_thread(batch))
+            self._begin_in_thread(batch)
         except StoreError as error:
             self.give_up(error)
         else:
             self._complete(batch, taken_s)
+
+    def _begin_in_thread(self, batch: Batch) -> None:
+        self._writing = self._loop.create_task(self._write_in_thread(batch))
+        # An error that nobody expects is raised again where the loop reports it at once.
+        self._writing.add_done_callback(lambda task: task.cancelled() or task.result())
 
     async def _write_in_thread(self, batch: Batch) -> None:
         taken_s = self._loop.time()

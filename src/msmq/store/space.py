@@ -197,6 +197,7 @@ class Space:
     def discard(self, segment: Segment) -> None:
         """Delete a segment that holds no batch."""
         segment.writable().close()
+        segment.file = None  # whatever happens next, it is not closed again
         self.segments.pop(segment.number, None)
         self.disk.unlink(segment.name)
         self.disk.sync_directory()

@@ -1,29 +1,22 @@
-"""Inject internal errors where the queue manager and the store change something.
+"""Inject internal errors into any function of the queue manager and the store.
 
 A :class:`Fault` stands for a failed assertion or a bug: an error that only the program itself can cause. Nothing may go
 on after one as if it had not happened.
+
+The interpreter calls a profile function whenever a function is entered; while a fault is armed, ours counts the calls
+into the two rooms and raises the fault in the one that was chosen, before its first line. Generators and
+comprehensions are entered too, so there is hardly a place between two changes where none can come.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
+from types import CodeType, FrameType
 from typing import Any, Final
-from unittest.mock import patch
 
-from msmq.manager.mailbox.positions import PositionList
-from msmq.store import Store
-
-_WHERE: Final = (
-    (PositionList, "add"),
-    (PositionList, "remove"),
-    (PositionList, "set_states"),
-    (Store, "append"),
-    (Store, "append_all"),
-    (Store, "release"),
-    (Store, "release_all"),
-)
+ROOMS: Final = ("msmq.manager.", "msmq.store.")
 
 
 class Fault(Exception):  # noqa: N818 - the program's own, and no error of a caller's
@@ -31,39 +24,52 @@ class Fault(Exception):  # noqa: N818 - the program's own, and no error of a cal
 
 
 class Faults:
-    """Raises a fault at one of the next changes."""
+    """Raises a fault in one of the next calls into the queue manager or the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: Callable[[], object] = lambda: True) -> None:
+        """``runs`` says whether it is the program that is running now, and not those who look at it."""
+        self._runs = runs
         self._left = 0
+        self._known: dict[CodeType, bool] = {}
+        """Whether a function belongs to one of the rooms."""
         self.raised = 0
+        self.place = ""
+        """The function in which the last fault was raised."""
 
-    def arm(self, changes: int) -> None:
-        """Raise the fault at the change with this number from now."""
-        self._left = changes
+    def arm(self, calls: int) -> None:
+        """Raise the fault in the call with this number from now, of this thread or of one that begins later.
+
+        Functions that remember their results forget them, or it would depend on earlier runs which call that is.
+        """
+        self._left = calls
+        for cache in _caches():
+            cache.cache_clear()
+        threading.setprofile(self._look)
+        sys.setprofile(self._look)
 
     def disarm(self) -> None:
         self._left = 0
+        threading.setprofile(None)
+        sys.setprofile(None)
 
-    @contextmanager
-    def planted(self) -> Iterator[Faults]:
-        """Replace the functions that change something by ones that can fail, for the length of the context."""
-        patches = [patch.object(owner, name, self._failing(getattr(owner, name))) for owner, name in _WHERE]
-        for each in patches:
-            each.start()
-        try:
-            yield self
-        finally:
-            for each in patches:
-                each.stop()
+    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        inside = self._known.get(code)
+        if inside is None:
+            inside = self._known[code] = str(frame.f_globals.get("__name__")).startswith(ROOMS)
+        if inside and self._left and self._runs():
+            self._left -= 1
+            if not self._left:
+                self.raised += 1
+                self.place = f"{frame.f_globals['__name__']}.{code.co_qualname}"
+                self.disarm()
+                raise Fault(self.place)
 
-    def _failing(self, change: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(change)
-        def perhaps(*arguments: Any, **options: Any) -> Any:
-            if self._left:
-                self._left -= 1
-                if not self._left:
-                    self.raised += 1
-                    raise Fault(change.__qualname__)
-            return change(*arguments, **options)
 
-        return perhaps
+def _caches() -> Iterator[Any]:
+    """Yield the functions of the program that remember results."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("msmq.") and not name.startswith("msmq.testing."):
+            yield from (each for each in vars(module).values() if hasattr(each, "cache_clear"))

@@ -429,7 +429,7 @@ class ManagerSimulation(Senders, Readers):
         if self.rng.random() < powerless:
             self.disk.crash_at(self.rng.randint(1, 12))
         elif faulty and self.rng.random() < faulty:
-            self.faults.arm(self.rng.randint(1, 8))
+            self.faults.arm(int(2 ** self.rng.uniform(0, _CALLS_LOG2)))
         name = self.rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
         self.perform(name)
 
@@ -444,10 +444,11 @@ class ManagerSimulation(Senders, Readers):
             self.crash()
         except Fault:  # the process ends, and what it had not written is lost
             self.faults.disarm()
-            self.crash()
+            self.rng.choice((self.kill, self.crash))()
         else:
-            assert self.faults.raised == raised, "it went on after an internal error"
-        self.faults.disarm()
+            assert self.faults.raised == raised, f"it went on after an internal error in {self.faults.place}"
+        finally:
+            self.faults.disarm()
         self.check()
 
 
@@ -492,18 +493,19 @@ WEIGHTS: Final = {
 }
 """Every step with its relative frequency."""
 _FAULTY: Final = 0.05
-"""The share of steps that meet an internal error."""
+"""The share of steps that are to meet an internal error; some end before it comes."""
+_CALLS_LOG2: Final = 9
+"""The most calls that a step makes before it meets one, as a power of two."""
 
 
 def run(seed: int, steps: int, *, damaging: bool = False) -> ManagerSimulation:
     """Run a simulation that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then, otherwise
     there are internal errors."""
     simulation = ManagerSimulation(Random(seed))
-    with simulation.faults.planted():
-        for _ in range(steps):
-            simulation.step(faulty=0 if damaging else _FAULTY)
-            if damaging and simulation.rng.random() < 0.03:
-                simulation.perform("damage")
+    for _ in range(steps):
+        simulation.step(faulty=0 if damaging else _FAULTY)
+        if damaging and simulation.rng.random() < 0.03:
+            simulation.perform("damage")
     return simulation
 
 

@@ -116,6 +116,8 @@ class Log:
     """
     held: set[int] = field(default_factory=set)
     """Numbers that were held for an application, so that others may have been received before them."""
+    lives: dict[int, list[int]] = field(default_factory=dict)
+    """How often the host had been started when each copy of a message without a transaction arrived."""
 
 
 @dataclass(slots=True)
@@ -169,6 +171,11 @@ class Book:
             later = [other for other in log.seen if other > number and self._same_stream(sent, other)]
             if later:
                 raise Broken(f"transactional message {number} came to {key} after {later}")
+        else:
+            life, copies = self.lives[key[0]], log.lives.setdefault(number, [])
+            if life in copies:
+                raise Broken(f"message {number} came twice to {key}, which has forgotten nothing")
+            copies.append(life)
         log.doubtful.discard(number)
         log.seen.append(number)
 
@@ -285,7 +292,7 @@ class Book:
 
     def _check_recoverable(self, sent: Sent, read: int, ends: Ends) -> None:
         number = sent.number
-        if read > 1 and not self._was_disturbed(sent):
+        if read > max(1, self._copies(sent)):
             raise Broken(f"{sent}: received {read} times")
         if sent.state is Sending.CONFIRMED and not read and not sent.may_end_unread:
             raise Broken(f"{sent}: lost")
@@ -301,6 +308,11 @@ class Book:
     def _was_disturbed(self, sent: Sent) -> bool:
         """True if the target, or the host in between, was restarted."""
         return self.lives[sent.target[0]] != sent.target_life or self.lives[sent.by_way_of] != sent.way_life
+
+    def _copies(self, sent: Sent) -> int:
+        """Return how often a message without a transaction arrived. A host remembers what has come, but a crash may
+        take that and leave the message (ruling B12); then each copy has an end of its own."""
+        return len(self.log(sent.target).lives.get(sent.number, ()))
 
     def _check_express(self, sent: Sent, read: int) -> None:
         undisturbed = self.lives[sent.source] == sent.source_life and not self._was_disturbed(sent)
@@ -323,10 +335,11 @@ class Book:
         classes = set(told)
         arrived = sent.number in self.log(sent.target).seen
         final = {kind for kind in classes if kind != MessageClass.ACK_REACH_QUEUE}
-        if len(final) > 1 and not sent.in_doubt:
+        copies = max(1, self._copies(sent))
+        if len(final) > copies and not sent.in_doubt:
             raise Broken(f"{sent}: was told {sorted(map(hex, classes))}")
-        negative = any(kind & REFUSED and kind != MessageClass.ACK_RECEIVE for kind in final)
-        if read and negative and not sent.in_doubt:
+        negative = [kind for kind in final if kind & REFUSED and kind != MessageClass.ACK_RECEIVE]
+        if read and negative and read + len(negative) > copies and not sent.in_doubt:
             raise Broken(f"{sent}: was received, and its sender was told {sorted(map(hex, final))}")
         if sent.state is not Sending.CONFIRMED or self.silent:
             return

@@ -346,7 +346,9 @@ class NetworkHost:
                 return action()
         except (MQError, PowerLoss):
             return None
-        except Fault:
+        except Fault as fault:
+            # As the channel of applications does it.
+            self.loop.call_exception_handler({"message": "a call failed", "exception": fault})
             assert self.daemon.failure is not None, "a queue manager goes on after an internal error"
             return None
         finally:

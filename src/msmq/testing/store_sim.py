@@ -36,10 +36,16 @@ from msmq.store.layout import (
     segment_name,
 )
 from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.faults import Fault, Faults
 
 PUT: Final = 1
 DELETE: Final = 2
 LABEL: Final = 3
+
+_FAULTY: Final = 0.05
+"""The share of steps that are to meet an internal error; some end before it comes."""
+_CALLS_LOG2: Final = 8
+"""The most calls that a step makes before it meets one, as a power of two."""
 
 _HEAD: Final = Struct("<QQI20x")
 assert _HEAD.size == HEAD_SIZE
@@ -149,6 +155,7 @@ class StoreSimulation:
         """Keys whose damaged record the store has given up and reported."""
         self.crashes = 0
         self.steps = 0
+        self.faults = Faults()
         self._next_key = 0
         self.store = Store.open(self.disk, self.options, new_id=rng.randbytes(16))
         self.keeper = Keeper(self.lost)
@@ -404,15 +411,26 @@ class StoreSimulation:
 
     # --- random steps ---------------------------------------------------------------------------------------
 
-    def step(self) -> None:
-        """Do one step of any kind, sometimes with a power failure ahead."""
+    def step(self, *, faulty: float = 0) -> None:
+        """Do one step of any kind, sometimes with a power failure ahead or with an internal error in it."""
         self.steps += 1
         if self.rng.random() < 0.1:
             self.disk.crash_at(self.rng.randint(1, 12))
+        elif faulty and self.rng.random() < faulty:
+            self.faults.arm(int(2 ** self.rng.uniform(0, _CALLS_LOG2)))
+        raised = self.faults.raised
         try:
             self._any_step()
         except PowerLoss:
+            self.faults.disarm()
             self.crash()
+        except Fault:  # the process ends, and what it had not written is lost
+            self.faults.disarm()
+            self.rng.choice((self.kill, self.crash))()
+        else:
+            assert self.faults.raised == raised, f"it went on after an internal error in {self.faults.place}"
+        finally:
+            self.faults.disarm()
         self.check()
 
     def _any_step(self) -> None:
@@ -445,11 +463,12 @@ def _change(state: State, changes: list[Change]) -> None:
 
 
 def run(seed: int, steps: int, *, damaging: bool = False) -> StoreSimulation:
-    """Run a simulation that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then."""
+    """Run a simulation that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then, otherwise
+    there are internal errors."""
     rng = Random(seed)
     simulation = StoreSimulation(rng, capacity=rng.choice((None, None, 65536)))
     for _ in range(steps):
-        simulation.step()
+        simulation.step(faulty=0 if damaging else _FAULTY)
         if damaging and rng.random() < 0.05:
             simulation.damage()
             simulation.check()

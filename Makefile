@@ -142,7 +142,7 @@ spark-soak: setup ## Consume from three queue managers with Spark for MINUTES=15
 spark-soak-store: setup ## Archive to an object store and replay from it for MINUTES=15 and until KILLS=100 things were killed (SEED=)
 	@$(RUN) tests.spark.elsewhere --minutes $(MINUTES) --kills $(KILLS) --seed $(SEED)
 
-spark-versions: setup ## Try Spark and Delta in the other versions that are supported, each in an environment of its own
+spark-versions: setup ## Try Spark and Delta in the other versions that are supported
 	@scripts/spark_versions.sh
 
 spark-hdfs: setup ## Archive to an HDFS, be killed, and replay from it (make test does so on an object store)

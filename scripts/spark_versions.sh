@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tries the data source and the pipelines with the versions of Spark that are supported beside the one of the tests, each
-# in an environment of its own under build/spark; with table formats where a release of theirs is made for that Spark.
+# Tries the data source and the pipelines with the versions of Spark that are supported beside the one of the tests: each
+# is installed in a folder of its own under build/spark, all else is that of the environment; with table formats where a
+# release of theirs is made for that Spark.
 # spark_versions.sh [VERSION...]
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,6 +10,7 @@ DELTA=4.4.0
 ICEBERG=1.12.0 # whose releases are made for Spark 4.1
 
 [ $# -gt 0 ] || set -- 4.0.5 4.1.4 4.2.1
+PYTHON=${PYTHON:-$PWD/.venv/bin/python}
 
 # A jar of Maven Central, by its coordinates; prints the file.
 jar() {
@@ -24,12 +26,12 @@ mkdir -p build/spark
 for version in "$@"; do
     exec 9>build/spark/.versions-lock
     flock 9 # while something is made or fetched
-    target=build/spark/python-$version
+    target=$PWD/build/spark/pyspark-$version
     if [ ! -f "$target/.made" ]; then
-        "${PYTHON:-.venv/bin/python}" -m venv --clear "$target"
-        pip="$target/bin/python -m pip --disable-pip-version-check -qq install --no-compile"
-        $pip --require-hashes -r requirements/run.lock
-        $pip "pyspark==$version" 'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26'
+        rm -rf "$target"
+        # Spark comes as source; to compress hundreds of megabytes in order to unpack them would take most of the time.
+        "$PYTHON" -m pip --disable-pip-version-check -qq install --no-compile --no-build-isolation \
+            --config-settings=--build-option=--compression=stored --target "$target" "pyspark==$version"
         touch "$target/.made"
     fi
     short=${version%.*}
@@ -40,8 +42,7 @@ for version in "$@"; do
         MSMQ_TEST_JARS="$MSMQ_TEST_JARS,$(jar "org.apache.iceberg:iceberg-spark-runtime-${short}_2.13:$ICEBERG")"
     fi
     exec 9>&-
-    MSMQ_TEST_PYTHON=${PYTHON:-$PWD/.venv/bin/python}
-    export MSMQ_TEST_JARS MSMQ_TEST_PYTHON
+    export MSMQ_TEST_JARS
     # shellcheck disable=SC2086 # the formats are words
-    PYTHONPATH=$PWD/src "$target/bin/python" -m tests.spark.smoke $formats
+    PYTHONPATH=$target:$PWD/src "$PYTHON" -m tests.spark.smoke $formats
 done

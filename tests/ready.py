@@ -104,12 +104,10 @@ def msmq() -> str:
     return _program("msmq", MSMQ, "-m", "msmq")
 
 
-def start(
-    *arguments: str, stderr: IO[bytes] | None = None, descriptors: int = 0, interpreter: str = sys.executable
-) -> Fork:
+def start(*arguments: str, stderr: IO[bytes] | None = None, descriptors: int = 0) -> Fork:
     """``python -m`` with these arguments, and with no more than so many descriptors if there is a limit. It ends with
     this process at the latest."""
-    return Fork(_folder(MSMQ, interpreter), ["-m", *arguments], stderr, descriptors)
+    return Fork(_folder(MSMQ), ["-m", *arguments], stderr, descriptors)
 
 
 class Fork:
@@ -203,14 +201,14 @@ def _program(name: str, modules: tuple[str, ...], *arguments: str) -> str:
 
 
 @cache
-def _folder(modules: tuple[str, ...], interpreter: str = sys.executable) -> Path:
+def _folder(modules: tuple[str, ...]) -> Path:
     """Where the socket and the programs of the process are that has imported them."""
     folder = tempfile.TemporaryDirectory(prefix="ready-")
     atexit.register(folder.cleanup)
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GRPC_ENABLE_FORK_SUPPORT": "0"}
     process = subprocess.Popen(
-        [interpreter, "-m", "tests.ready", str(Path(folder.name, "socket")), *modules],
+        [sys.executable, "-m", "tests.ready", str(Path(folder.name, "socket")), *modules],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=variables,

@@ -12,6 +12,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,9 +121,15 @@ NAMED = sorted(
 )
 
 
+@cache
+def every_command() -> Any:
+    """All commands, built once: that takes longer than what is asked of them."""
+    return typer.main.get_command(app)
+
+
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
     """The command that some words name, and the rest of the words."""
-    command: Any = typer.main.get_command(app)
+    command = every_command()
     while words and hasattr(command, "commands"):
         assert words[0] in command.commands, f"there is no command {words[0]}"
         command, words = command.commands[words[0]], words[1:]

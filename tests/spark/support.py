@@ -44,13 +44,11 @@ class Server:
         name: str = "HOST",
         listen: str = "127.0.0.1",
         port: int = 0,
-        python: str = sys.executable,
     ) -> None:
         self.directory = directory
         self.name = name
         self._place = ["--listen", listen, "--port", str(port)]
         self._arguments = arguments
-        self._python = python
         self.address = f"unix:{directory / 'api'}"
         self._process: Fork | None = None
         world = Surroundings(
@@ -61,7 +59,7 @@ class Server:
     def start(self) -> None:
         command = ["serve", "--data", str(self.directory / "data"), "--name", self.name]
         command += [*self._place, "--ping-port", "0", "--api", self.address]
-        self._process = ready.start("msmq", *command, *self._arguments, interpreter=self._python)
+        self._process = ready.start("msmq", *command, *self._arguments)
         assert self._process.stdout.readline().startswith(b"ready")
 
     def kill(self) -> None:

@@ -1,5 +1,5 @@
-"""The oldest Spark that is supported, and one that releases of both table formats are made for: what people do most, in
-environments of their own (``scripts/spark_versions.sh``)."""
+"""The oldest Spark that is supported, and one that releases of both table formats are made for: what people do most
+(``scripts/spark_versions.sh``)."""
 
 from __future__ import annotations
 

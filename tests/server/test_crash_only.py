@@ -27,6 +27,8 @@ from msmq.manager.queues.queues import QueueRequest
 from msmq.server.inbound.arrivals import Arrivals
 from msmq.store import Store
 from msmq.testing.faults import Fault, Faults
+from msmq.transfer.events import Event
+from msmq.transfer.session import Session
 from tests.api.support import METHODS, Caller, address, calling, daemon
 from tests.api.test_line import Call, closing_all
 from tests.client.support import QUEUE, Restartable
@@ -176,6 +178,30 @@ async def test_an_internal_error_that_a_packet_meets_ends_it_too(tmp_path: Path,
         await bob.restart()
         await alice.restart()  # queue managers that share a loop hear of each other's errors
         await eventually(lambda: bob.bodies(bob.find()) == [b"first", b"second"])
+
+
+async def test_an_error_in_what_reads_a_strangers_bytes_costs_the_connection_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the session has changed by then, and it ends. The message comes again with the next one."""
+    async with neighbourhood(tmp_path) as here:
+        alice, bob = await here.node(ALICE), await here.node(BOB)
+        bob.queue(transactional=True)
+        alice.send_together(name_of(BOB), b"first")
+        await eventually(lambda: bob.bodies(bob.find()) == [b"first"])
+        receive, failed = Session.receive_data, []
+
+        def fail_once(session: Session, data: bytes, now_ms: int) -> list[Event]:
+            if not failed:
+                failed.append(session)
+                raise ZeroDivisionError
+            return receive(session, data, now_ms)
+
+        monkeypatch.setattr(Session, "receive_data", fail_once)
+        alice.send_together(name_of(BOB), b"second")
+        await eventually(lambda: bob.bodies(bob.find()) == [b"first", b"second"])
+        assert failed
+        assert bob.daemon.failure is alice.daemon.failure is None
 
 
 async def test_an_internal_error_in_the_thread_that_writes_ends_it_too(

@@ -64,6 +64,9 @@ from msmq.transfer.states import Role
 _HOUSEKEEPING_MS = 250
 _ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.")
 """Rooms whose uncaught errors stop the daemon, since they may have left half a change behind."""
+_EDGES: Final = ("msmq.server.inbound.connection", "msmq.server.ping_responder")
+"""What is met no further inside than here costs a connection or an answer, with which all that had changed is gone. A
+stranger's bytes are read here, and must not be able to stop anything else."""
 _CLEAN_BYTES = 1 << 15
 _CLEAN_PAUSE_MS = 5
 """How many bytes of the store are cleaned at once, and the pause until it goes on: everything else waits meanwhile."""
@@ -444,7 +447,8 @@ class Daemon:
             rooms = (
                 frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
             )
-            if self.failure is None and any(room.startswith(_ROOMS) for room in rooms):
+            inside = (room for room in rooms if room.startswith(_ROOMS) and room not in _EDGES)
+            if self.failure is None and any(inside):
                 self._internal_error(error)
         if self._handler_before is not None:
             self._handler_before(loop, context)

@@ -20,7 +20,7 @@ import msmq
 from msmq.api.administration import AdministrationCalls
 from msmq.api.frames import CANCEL
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.receive import ReceiveCalls
+from msmq.api.receive import ReceiveCalls, Receiver
 from msmq.api.spans import SpanCalls
 from msmq.client import ClientError
 from msmq.errors import MQError
@@ -149,6 +149,22 @@ async def test_an_internal_error_in_a_call_that_changes_nothing_ends_it_too(
             assert await line.get() == (CANCEL, b"")
         assert faults.raised == 1
         assert running.stopping.is_set()
+
+
+@closing_all
+async def test_an_internal_error_while_a_reader_is_let_go_ends_it_too(tmp_path: Path) -> None:
+    """The application has gone, and nobody waits for the end of its call."""
+    async with daemon(tmp_path) as running:
+        running.manager.queues.create(QueueRequest(QUEUE))
+        reader = await Call.open(running, "Receive")
+        reader.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=QUEUE)))
+        assert (await reader.message()).HasField("opened")
+        faults = Faults(lambda: beneath(Receiver.close))
+        faults.arm(1)
+        reader.calls.writer.transport.abort()
+        async with asyncio.timeout(PATIENCE_S):
+            await running.stopping.wait()
+        assert faults.raised == 1
 
 
 async def _ask_by_grpc(call: Caller, method: str, request: Message) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from msmq.errors import MessageStorageFailedError
 from msmq.rpc.association import AssociationGroups, ContextHandles
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.status import FaultStatus, RpcFault
@@ -46,6 +47,21 @@ def test_handles_are_bounded() -> None:
         handles.open("it", HERE, WHO)
 
 
+def test_a_handle_that_cannot_be_run_down_for_a_known_reason_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    groups = AssociationGroups()
+    group = groups.join("one", 0)
+    assert group is not None
+
+    def full(target: str) -> None:
+        raise MessageStorageFailedError("no room")
+
+    group.handles.open("a", HERE, WHO, full)
+    groups.leave("one", group)
+    assert "no room" in caplog.text
+
+
 def test_the_last_to_leave_runs_everything_down(caplog: pytest.LogCaptureFixture) -> None:
     groups = AssociationGroups()
     gone: list[str] = []
@@ -63,7 +79,8 @@ def test_the_last_to_leave_runs_everything_down(caplog: pytest.LogCaptureFixture
     group.handles.open("d", HERE, WHO)
     groups.leave("one", group)
     assert gone == []
-    groups.leave("two", group)
+    with pytest.raises(ZeroDivisionError):
+        groups.leave("two", group)
     assert gone == ["a", "c"]
     assert "run down" in caplog.text
     assert (len(groups), list(groups)) == (0, [])

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -19,13 +20,16 @@ import msmq
 from msmq.api.administration import AdministrationCalls
 from msmq.api.frames import CANCEL
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.receive import ReceiveCalls
+from msmq.api.receive import ReceiveCalls, Receiver
 from msmq.api.spans import SpanCalls
 from msmq.client import ClientError
 from msmq.errors import MQError
 from msmq.manager.queues.queues import QueueRequest
+from msmq.server.config import Config
+from msmq.server.daemon import Daemon
 from msmq.server.inbound.arrivals import Arrivals
-from msmq.store import Store
+from msmq.store import Store, StoreError
+from msmq.testing.disk import SimulatedDisk
 from msmq.testing.faults import Fault, Faults
 from msmq.transfer.events import Event
 from msmq.transfer.session import Session
@@ -149,6 +153,22 @@ async def test_an_internal_error_in_a_call_that_changes_nothing_ends_it_too(
         assert running.stopping.is_set()
 
 
+@closing_all
+async def test_an_internal_error_while_a_reader_is_let_go_ends_it_too(tmp_path: Path) -> None:
+    """The application has gone, and nobody waits for the end of its call."""
+    async with daemon(tmp_path) as running:
+        running.manager.queues.create(QueueRequest(QUEUE))
+        reader = await Call.open(running, "Receive")
+        reader.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=QUEUE)))
+        assert (await reader.message()).HasField("opened")
+        faults = Faults(lambda: beneath(Receiver.close))
+        faults.arm(1)
+        reader.calls.writer.transport.abort()
+        async with asyncio.timeout(PATIENCE_S):
+            await running.stopping.wait()
+        assert faults.raised == 1
+
+
 async def _ask_by_grpc(call: Caller, method: str, request: Message) -> None:
     """Make a call, and read until it is broken off."""
     kind = METHODS[method].kind
@@ -229,6 +249,41 @@ async def test_an_internal_error_in_the_thread_that_writes_ends_it_too(
         async with msmq.connect(host.address) as mq:
             left = [message.body async for message in mq.queue(QUEUE).browse()]
         assert left in ([b"kept"], [b"kept", b"nobody was told"])
+
+
+async def test_an_internal_error_while_it_starts_leaves_nothing_half_written(tmp_path: Path) -> None:
+    """Wherever it comes, the log has all that the first start writes or nothing, and the next start succeeds."""
+
+    def written(disk: SimulatedDisk) -> list[int]:
+        store = Store.open(disk)
+        kinds = [kind for kind, *_ in store.recover()]
+        store.abandon(StoreError("seen"))
+        store.close()
+        return kinds
+
+    wanted: list[int] = []
+    seen: list[list[int]] = []
+    faults = Faults()
+    for calls in count(1, 23):
+        disk = SimulatedDisk()
+        starting = Daemon(replace(Config(), name="HOST", port=0, ping_port=0), disk=disk)
+        faults.arm(calls)
+        try:
+            await starting.start()
+        except Fault:
+            seen.append(written(disk))
+        else:
+            faults.disarm()
+            starting.abandon(StoreError("seen"))
+            await starting.stop()
+            wanted = written(disk)
+            break
+        again = Daemon(replace(Config(), name="HOST", port=0, ping_port=0), disk=disk)
+        await again.start()
+        await again.stop()
+    assert faults.raised == len(seen) > 10
+    assert wanted
+    assert all(kinds in ([], wanted) for kinds in seen)
 
 
 async def test_an_internal_error_while_it_stops_does_not_keep_it_from_that(

@@ -62,6 +62,17 @@ def test_a_fault_may_come_in_any_function_that_a_step_calls() -> None:
     assert any(place.endswith("Store.append") for place in places)
 
 
+def test_a_generator_that_is_closed_keeps_no_fault_for_itself() -> None:
+    places, faults = PositionList(), Faults()
+    places.add((1, 2), (0, 0), (1, 1), (8, 8), bytes(2))
+    reader = places.after(0)
+    next(reader)
+    faults.arm(1)
+    del reader
+    faults.disarm()
+    assert faults.raised == 0
+
+
 def test_the_call_does_not_depend_on_what_was_done_before() -> None:
     """Some functions remember their results, and call nothing when they are asked again."""
     faults = Faults()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
@@ -154,22 +155,28 @@ async def _converse(call: Callable[..., Any], conversation: Conversation, caller
         if reader.done():
             reader.result()
     finally:
+        raised = sys.exception()
         for task in (reader, writer):
             task.cancel()
-        await asyncio.gather(reader, writer, return_exceptions=True)
+        for error in await asyncio.gather(reader, writer, return_exceptions=True):
+            if error is not raised:
+                _report(error)
 
 
 @contextmanager
 def _reporting() -> Iterator[None]:
-    """Report an error that nobody expects to the owner of the loop, who decides whether the queue manager can go on.
-    gRPC would only log it."""
+    """Report what a call raises, which gRPC would only log."""
     try:
         yield
-    except (MsmqError, grpc.aio.BaseError):
-        raise
     except Exception as error:
-        asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
+        _report(error)
         raise
+
+
+def _report(error: BaseException | None) -> None:
+    """Report an error that nobody expects to the owner of the loop, who decides whether the queue manager can go on."""
+    if isinstance(error, Exception) and not isinstance(error, MsmqError | grpc.aio.BaseError):
+        asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
 
 
 async def _abort(context: _Context, error: MQError) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msmq.errors import MsmqError
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.status import FaultStatus, RpcFault
 from msmq.security.access import Token
@@ -78,14 +79,20 @@ class ContextHandles:
         return entry
 
     def run_down(self) -> None:
-        """Run down all handles. One that fails does not stop the others."""
+        """Run down all handles. One that fails does not stop the others; an error that nobody expects is raised in the
+        end."""
         entries, self._entries = self._entries, {}
+        unexpected: Exception | None = None
         for entry in entries.values():
             if entry.rundown is not None:
                 try:
                     entry.rundown(entry.target)
-                except Exception:
+                except Exception as error:
                     _log.exception("a context handle could not be run down")
+                    if not isinstance(error, MsmqError):
+                        unexpected = error
+        if unexpected is not None:
+            raise unexpected
 
 
 class AssociationGroup:

@@ -167,7 +167,9 @@ class Daemon:
                 self.door = Door(self.config.api.plate, self, self.gate, self.guesses)
                 await self.door.open()
             await self._open_remote_read()
-        except BaseException:
+        except BaseException as error:
+            if _is_internal(error):
+                self.store.abandon(_stopped_by(error))
             self._shut_doors()
             if self.remote_read is not None:
                 await self.remote_read.close()
@@ -428,11 +430,7 @@ class Daemon:
         _log.critical(
             "an internal error; the queue manager stops and has to be started again", exc_info=error
         )
-        failure = StoreError(
-            f"The queue manager stopped after an internal error ({error!r}); start it again."
-        )
-        failure.__cause__ = error
-        self.abandon(failure)
+        self.abandon(_stopped_by(error))
 
     def abandon(self, failure: StoreError) -> None:
         """Write nothing more and answer nobody from now on."""
@@ -443,7 +441,7 @@ class Daemon:
         """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport, a task or the
         channel of applications met it: much is done outside of events."""
         error = context.get("exception")
-        if error is not None and not isinstance(error, MsmqError | OSError):
+        if error is not None and _is_internal(error):
             rooms = (
                 frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
             )
@@ -526,3 +524,14 @@ class Daemon:
         more = self.commit.busy or self.store.clean_step(self._cleaning, _CLEAN_BYTES)
         self._to_clean.set(now_ms() + _CLEAN_PAUSE_MS if more else None)
         self.commit.request()
+
+
+def _is_internal(error: BaseException) -> bool:
+    """True for an error that only the program itself can cause."""
+    return isinstance(error, Exception) and not isinstance(error, MsmqError | OSError)
+
+
+def _stopped_by(error: BaseException) -> StoreError:
+    failure = StoreError(f"The queue manager stopped after an internal error ({error!r}); start it again.")
+    failure.__cause__ = error
+    return failure

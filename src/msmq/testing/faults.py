@@ -4,8 +4,8 @@ A :class:`Fault` stands for a failed assertion or a bug: an error that only the 
 on after one as if it had not happened.
 
 The interpreter calls a profile function whenever a function is entered; while a fault is armed, ours counts the calls
-into the two rooms and raises the fault in the one that was chosen, before its first line. Generators and
-comprehensions are entered too, so there is hardly a place between two changes where none can come.
+into the two rooms and raises the fault in the one that was chosen, before its first line. Generators are left out:
+they may be entered only to be closed, and the interpreter keeps what is raised then to itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ class Faults:
         self._runs = runs
         self._left = 0
         self._known: dict[CodeType, bool] = {}
-        """Whether a function belongs to one of the rooms."""
+        """Whether a function belongs to one of the rooms and may fail."""
         self.raised = 0
         self.place = ""
         """The function in which the last fault was raised."""
@@ -58,7 +59,8 @@ class Faults:
         code = frame.f_code
         inside = self._known.get(code)
         if inside is None:
-            inside = self._known[code] = str(frame.f_globals.get("__name__")).startswith(ROOMS)
+            room = str(frame.f_globals.get("__name__"))
+            inside = self._known[code] = room.startswith(ROOMS) and not code.co_flags & CO_GENERATOR
         if inside and self._left and self._runs():
             self._left -= 1
             if not self._left:

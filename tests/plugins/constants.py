@@ -1,5 +1,6 @@
-"""Hypothesis tries the constants of the source as examples. It reads them once, when tests are only collected
-(``make check``), and not in each of the processes that run tests afterwards: it keeps them in ``.hypothesis``."""
+"""Hypothesis tries the constants of the source as examples, and looks up what kinds of characters there are. It does so
+once, when tests are only collected (``make check``), and not in each process that runs tests afterwards: what it found
+is kept in ``.hypothesis``."""
 
 from __future__ import annotations
 
@@ -14,6 +15,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @settings(max_examples=10, database=None, deadline=None)
-@given(st.lists(st.integers(), min_size=50))
-def draw(_: list[int]) -> None:
+@given(st.lists(st.integers(), min_size=50), st.text())
+def draw(numbers: list[int], text: str) -> None:
     """Make so many examples that a constant is among them."""

@@ -25,5 +25,6 @@ go1.2[3-9]* | go1.[3-9][0-9]*) ;;
     ;;
 esac
 export GOPATH="$target/path" GOCACHE="$target/cache" GOFLAGS="-mod=readonly -modcacherw" GOTOOLCHAIN=local
-(cd "$source" && "$go" build -o "$target/remote-read-client" .) >&2 9>&-
+# Without optimization it takes two thirds of the time to compile, and the client computes hardly anything.
+(cd "$source" && CGO_ENABLED=0 "$go" build -gcflags='all=-N -l' -ldflags='-s -w' -o "$target/remote-read-client" .) >&2 9>&-
 printf '%s\n' "$wanted" >"$target/.stamp"

@@ -9,8 +9,9 @@ mkdir -p build
 exec 9>build/.s3-lock
 flock 9
 if [ ! -f "$target/.made" ]; then
-    "${PYTHON:-.venv/bin/python}" -m venv --clear "$target" >&2
-    "$target/bin/python" -m pip --disable-pip-version-check -qq install --no-compile \
+    python=${PYTHON:-.venv/bin/python}
+    "$python" -m venv --clear --without-pip "$target" >&2
+    "$python" -m pip --python "$target/bin/python" --disable-pip-version-check -qq install --no-compile \
         'moto[s3]==5.2.5' 'flask==3.1.2' 'flask-cors==6.0.1' >&2
     touch "$target/.made"
 fi

@@ -9,6 +9,7 @@ HADOOP=3.5.0
 SDK=2.35.4
 STREAMS=1.3.1
 JUNIT=5.11.4 # Hadoop's small cluster is made of its tests
+export MAVEN_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" # it runs for a second or two
 
 target=build/spark/jars-$HADOOP-$SDK-$JUNIT
 mkdir -p build/spark

@@ -11,6 +11,7 @@ ICEBERG=1.12.0 # whose releases are made for Spark 4.1
 
 [ $# -gt 0 ] || set -- 4.0.5 4.1.4 4.2.1
 PYTHON=${PYTHON:-$PWD/.venv/bin/python}
+export MAVEN_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" # it runs for a second or two
 
 # A jar of Maven Central, by its coordinates; prints the file.
 jar() {

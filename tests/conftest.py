@@ -22,6 +22,7 @@ typer.testing._get_command = cache(typer.testing._get_command)  # type: ignore[a
 
 pytest_plugins = (
     "tests.plugins.conformance",
+    "tests.plugins.constants",
     "tests.plugins.domain",
     "tests.plugins.keys",
     "tests.plugins.loops",

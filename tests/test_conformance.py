@@ -178,10 +178,11 @@ def project(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     for part in ("conformance", "docs"):
         (home.root / part).rename(pytester.path / part)
-    # Hypothesis is slow to import and not needed in there.
-    pytester.makeini(
-        "[pytest]\nmarkers = spec(*ids): rows\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+    # These are slow to import, anew for each run, and not needed in there.
+    without = " ".join(
+        f"-p no:{name}" for name in ("hypothesispytest", "schemathesis", "anyio", "cacheprovider")
     )
+    pytester.makeini(f"[pytest]\nmarkers = spec(*ids): rows\naddopts = {without}\n")
     pytester.makeconftest('pytest_plugins = ("tests.plugins.conformance", "tests.plugins.no_skips")')
     return pytester
 

@@ -174,7 +174,7 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
         "src/msmq/room/part.py": PART,
         "tests/test_rules.py": TESTS,
         "tests/test_room.py": ROOM,
-        "pytest.ini": "[pytest]\nmarkers = spec(*ids): rows\n",
+        "pytest.ini": "[pytest]\nmarkers = spec(*ids): rows\naddopts = -p no:schemathesis -p no:anyio\n",
         "conformance/inventory.tsv": "id\tspec\tsection\tkind\ttitle\n" + rows,
         "conformance/mutants.toml": f'{explained}why = "Nobody asks."\n\n{by_hand}',
     }

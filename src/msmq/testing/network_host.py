@@ -237,7 +237,7 @@ class NetworkHost:
                     raise
                 self.lose_power()
                 return
-            self._found()
+        self._found()
 
     def _found(self) -> None:
         manager = self.daemon.manager

@@ -378,6 +378,9 @@ def test_order_acks_are_recognized() -> None:
     assert order_acknowledgment(direct) == OrderAckBody(5, 8, 7)
     assert order_acknowledgment(plain(MessageClass.ORDER_ACK, 9)) is None
     assert order_acknowledgment(plain(MessageClass.ORDER_ACK, 4, label="An order")) is None
+    assert order_acknowledgment(plain(MessageClass.ORDER_ACK, 4, label="QM Ordering Acks")) is None
+    assert order_acknowledgment(plain(MessageClass.ORDER_ACK, 4, label="QM Ordering Ac")) is None
+    assert order_acknowledgment(plain(MessageClass.ORDER_ACK, 4, label="")) is None
     with pytest.raises(DecodeError):
         order_acknowledgment(plain(MessageClass.ORDER_ACK, 4, body=bytes(35)))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from msmq.transfer.final_ack import FinalAcks, Tracked
 from msmq.transfer.order_sender import (
@@ -508,3 +510,34 @@ def test_the_numbers_of_a_sequence_come_to_an_end() -> None:
     assert stream.assign_run("bc") == Place(FIRST_ID, MAX_SEQUENCE_NUMBER - 1, 1)
     assert stream.room == 0
     assert stream.assign("d") is None
+
+
+@given(
+    st.integers(0, 12),
+    st.integers(0, 12),
+    st.sets(st.integers(1, 12)),
+    st.lists(st.integers(1, 13), max_size=12),
+)
+def test_removing_many_is_removing_each(
+    sent_through: int, acked: int, tracked: set[int], removed: list[int]
+) -> None:
+    def stream_of_twelve() -> OrderSender[str]:
+        stream, final_acks = sender(), FinalAcks[str](OURS)
+        for number in range(1, 13):
+            follow = final_acks.follow(number, 0, str(number)) if number in tracked else None
+            stream.assign(str(number), follow)
+        if sent_through:
+            stream.sent_run(1, sent_through, START_MS)
+        stream.order_ack(FIRST_ID, acked, START_MS + 1)
+        return stream
+
+    together, singly = stream_of_twelve(), stream_of_twelve()
+    together.remove_all(removed)
+    for number in removed:
+        singly.remove(number)
+    assert together.statistics(0) == singly.statistics(0)
+    assert together.deadline_ms == singly.deadline_ms
+    assert len(together) == len(singly) == 12 - len(set(removed) - {13})
+    ends = [each.received_session_acks([range(1, 13)]) for each in (together, singly)]
+    assert ends[0] == ends[1]
+    assert together.session_lost() == singly.session_lost()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_JN, USER_JP, USER_TH
@@ -52,8 +52,7 @@ class Tracked(Generic[T]):
         return Fate.DEAD_LETTER if self.negative_journaling else Fate.FORGET
 
 
-@dataclass(frozen=True, slots=True)
-class Settled(Generic[T]):
+class Settled(NamedTuple, Generic[T]):
     """The decision of a FinalAck about a message.
 
     Move the message and forget it; if it was not ``parked``, its sequence still holds it

@@ -28,11 +28,10 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import (
-    ORDER_ACK_LABEL,
     FinalAckBody,
     OrderAckBody,
     is_for_order_queue,
-    order_ack_body,
+    order_acknowledgment_in,
 )
 
 L = TypeVar("L")
@@ -98,9 +97,8 @@ def order_acknowledgment(message: UserMessage) -> OrderAckBody | FinalAckBody | 
     Raises:
         DecodeError: it claims to be one and is malformed; the session has to be closed.
     """
-    if not is_for_order_queue(message) or message.label != ORDER_ACK_LABEL:
-        return None
-    return order_ack_body(message)
+    found = order_acknowledgment_in(message.data) if is_for_order_queue(message) else None
+    return None if found is None else found[1]
 
 
 class OrderAckDue(NamedTuple, Generic[L]):

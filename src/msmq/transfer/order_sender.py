@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.final_ack import Tracked
@@ -312,12 +313,19 @@ class OrderSender(Generic[T]):
     def remove(self, number: int) -> None:
         """Remove a message that leaves otherwise: it expired, was journaled or deleted. The next one will bridge the
         gap."""
-        if self._entries.take(number, number):
-            self._tracked.pop(number, None)
-            if self._acked < number <= self._sent_through:
-                self._unacked -= 1
-            if not self._unacked:
-                self.deadline_ms = None
+        self.remove_all((number,))
+
+    def remove_all(self, numbers: Iterable[int]) -> None:
+        """Remove many messages that leave otherwise."""
+        left = [row for low, high in _adjacent(numbers) for row in self._entries.take(low, high)]
+        for first, tokens in left:
+            last = first + len(tokens) - 1
+            if self._tracked:
+                for number in range(first, last + 1):
+                    self._tracked.pop(number, None)
+            self._unacked -= max(min(last, self._sent_through) - max(first - 1, self._acked), 0)
+        if left and not self._unacked:
+            self.deadline_ms = None
 
     def session_lost(self) -> tuple[Released[T], list[T]]:
         """Handle the closing of the session. Returns what is done, and what the next session must send, in order.
@@ -381,6 +389,13 @@ class OrderSender(Generic[T]):
 
     def _info(self, number: int) -> SequenceInfo:
         return SequenceInfo(self.sequence_id, number, number - 1)
+
+
+def _adjacent(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of numbers that follow each other."""
+    for _, group in groupby(enumerate(numbers), lambda each: each[1] - each[0]):
+        together = list(group)
+        yield together[0][1], together[-1][1]
 
 
 def _let_go(token: T, tracked: Tracked[Any] | None, released: Released[T]) -> None:

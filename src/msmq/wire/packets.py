@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.wire.classes import MessageClass
-from msmq.wire.declare import Bits, Wire, guid, octets20, octets512, u16, u32, u64, wire
+from msmq.wire.declare import Bits, Wire, bytes_of, guid, octets20, octets512, u16, u32, u64, wire
 from msmq.wire.headers import (
     BASE_DH,
     BASE_IN,
@@ -29,7 +29,7 @@ from msmq.wire.headers import (
     QueueReference,
     UserHeader,
 )
-from msmq.wire.layout import transaction_at, user_end, user_flags
+from msmq.wire.layout import properties_start, reader, transaction_at, user_end, user_flags
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
 
@@ -423,16 +423,38 @@ def is_for_order_queue(message: UserMessage) -> bool:
     )
 
 
+_BODY_SIZE: Final = OrderAckBody.SIZE
+_LABEL: Final = bytes_of(ORDER_ACK_LABEL + "\0")
+_contents_at: Final = reader(
+    (MessagePropertiesHeader, {"label_length", "message_class", "message_size", "extension_size"})
+)
+
+
+def order_acknowledgment_in(packet: bytes) -> tuple[int, OrderAckBody | FinalAckBody] | None:
+    """Read a checked packet for the order queue: the class and the body of an OrderAck or FinalAck; None if its label
+    says that it is something else. Express and recoverable messages are both accepted."""
+    start = properties_start(packet)
+    label_length, message_class, size, extension_size = _contents_at(packet, start)
+    start += MessagePropertiesHeader.SIZE
+    label_end = start + 2 * label_length
+    if not packet.startswith(_LABEL, start, label_end):
+        return None
+    return message_class, _order_ack_body(packet, label_end + extension_size, size, message_class)
+
+
 def order_ack_body(message: UserMessage) -> OrderAckBody | FinalAckBody:
-    """Read the body of a message to the order queue, by its class. Express and recoverable messages are both
-    accepted.
-    """
-    if message.properties.message_size != 36:
-        raise DecodeError(
-            f"an order acknowledgment's body is 36 bytes, not {message.properties.message_size}"
-        )
-    if message.properties.message_class == MessageClass.ORDER_ACK:
-        return OrderAckBody.decode(message.data, message.body_offset)
-    if message.properties.message_class >= MessageClass.ACK_RECEIVE:
-        return FinalAckBody.decode(message.data, message.body_offset)
-    raise DecodeError(f"class {message.properties.message_class:#06x} is no order acknowledgment")
+    """Read the body of a message to the order queue, by its class, whatever its label."""
+    properties = message.properties
+    return _order_ack_body(
+        message.data, message.body_offset, properties.message_size, properties.message_class
+    )
+
+
+def _order_ack_body(packet: bytes, start: int, size: int, message_class: int) -> OrderAckBody | FinalAckBody:
+    if size != _BODY_SIZE:
+        raise DecodeError(f"an order acknowledgment's body is {_BODY_SIZE} bytes, not {size}")
+    if message_class == MessageClass.ORDER_ACK:
+        return OrderAckBody.decode(packet, start)
+    if message_class >= MessageClass.ACK_RECEIVE:
+        return FinalAckBody.decode(packet, start)
+    raise DecodeError(f"class {message_class:#06x} is no order acknowledgment")

@@ -60,7 +60,6 @@ from msmq.transfer.order_receiver import (
     OrderReceiver,
     Progress,
     Stream,
-    order_acknowledgment,
 )
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
@@ -75,6 +74,7 @@ from msmq.wire.packets import (
     FinalAckBody,
     OrderAckBody,
     is_for_order_queue,
+    order_acknowledgment_in,
 )
 
 _SLACK_BYTES: Final = 8_192
@@ -249,16 +249,16 @@ class Arrivals(Subscriber):
         final_acks: list[tuple[FinalAckBody, int, Voice]] = []
         connection = reading.connection
         for index in orders:
-            message = messages.message(index)
-            acknowledgment = order_acknowledgment(message)
-            if acknowledgment is None:
+            found = order_acknowledgment_in(messages.packets[index])
+            if found is None:
                 continue
             taken.add(index)
+            message_class, body = found
             voice = Voice(connection.peer, connection.session.remote_guid, messages.sources[index])
-            if isinstance(acknowledgment, OrderAckBody):
-                self._outgoing.order_ack(acknowledgment, voice)
+            if isinstance(body, OrderAckBody):
+                self._outgoing.order_ack(body, voice)
             else:
-                final_acks.append((acknowledgment, message.properties.message_class, voice))
+                final_acks.append((body, message_class, voice))
         self._outgoing.final_acks_heard(final_acks)
         rest = [index for index in range(len(messages)) if index not in taken]
         return messages.only(rest), [ways[index] for index in rest]

@@ -388,9 +388,8 @@ class Drain:
 
     def _release(self, released: Released[int]) -> None:
         done, parked = released
-        forget = self.numbers.pop
         for lookup_id in done:
-            forget(lookup_id, None)
+            self.numbers.pop(lookup_id, None)
         for lookup_id in parked:
             self.numbers.pop(lookup_id, None)
             self.parked.add(lookup_id)
@@ -428,11 +427,11 @@ class Drain:
         self.parked.difference_update(ids)
         self._told.difference_update(ids)
         here = set(self.queue.positions.find(ids).ids)
-        forgotten, kept, dead = [], [], []
+        forgotten, kept, dead, unparked = [], [], [], []
         for lookup_id, fate, parked, message_class in endings:
             number = self.numbers.pop(lookup_id, None)
             if not parked and number is not None:
-                self._sender.remove(number)
+                unparked.append(number)
             if lookup_id not in here:
                 continue
             if fate is Fate.FORGET:
@@ -441,6 +440,7 @@ class Drain:
                 kept.append(lookup_id)
             else:
                 dead.append((lookup_id, message_class))
+        self._sender.remove_all(unparked)
         self.outgoing.deletions += 1
         for lookup_id, message_class in dead:
             self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)

@@ -11,6 +11,7 @@ from msmq.store.errors import DamagedRecordError
 from msmq.store.layout import LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, footprint, place, segment_seed
 from msmq.store.segment import Chunk, Segment
 from msmq.store.space import Space
+from msmq.wire.columns import picker
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
@@ -109,7 +110,7 @@ class Reader:
     ) -> tuple[list[bytes], list[bytes]]:
         """Read payloads in the order in which they are stored, so that those which lie together are read together."""
         order = sorted(range(len(records)), key=records.__getitem__)
-        along = list(map(records.__getitem__, order))
+        along = picker(order)(records)
         beginnings, rests = [b""] * len(order), [b""] * len(order)
         checksum, read_lead = crc32, _read_lead
         frontier = self._frontier()

@@ -11,6 +11,7 @@ from typing import Final
 
 from msmq.errors import DecodeError
 from msmq.wire.algorithms import PrivacyLevel
+from msmq.wire.columns import picker
 from msmq.wire.headers import BASE_SH, USER_AH, USER_MQ
 from msmq.wire.layout import FIXED_SIZE, USER
 from msmq.wire.message import UserMessage, check_front, check_rest
@@ -133,8 +134,7 @@ class Incoming:
 
     def only(self, chosen: Sequence[int]) -> Incoming:
         """Return the columns of the messages with these indices."""
-        part = object.__new__(Incoming)
+        part, pick = object.__new__(Incoming), picker(chosen)
         for name in self.__slots__:
-            column = getattr(self, name)
-            setattr(part, name, [column[index] for index in chosen])
+            setattr(part, name, pick(getattr(self, name)))
         return part

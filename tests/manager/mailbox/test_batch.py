@@ -80,8 +80,8 @@ def test_the_columns_of_messages_at_hand() -> None:
     part = batch.only([6, 0, 4])
     assert [part.packets[index] for index in range(3)] == [batch.packets[index] for index in (6, 0, 4)]
     assert {index: local.authentication_level for index, local in part.local.items()} == {0: 5, 2: 5}
-    assert part.sources == [b"", SOURCE, b""]
-    assert part.expiries == [NOON + 20, NEVER, NEVER]
+    assert [*part.sources] == [b"", SOURCE, b""]
+    assert [*part.expiries] == [NOON + 20, NEVER, NEVER]
     assert batch.only(range(7)) is batch
 
 

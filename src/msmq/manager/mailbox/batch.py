@@ -13,6 +13,7 @@ from typing import Final
 
 from msmq.manager.mailbox.positions import PositionMark
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.wire.columns import picker
 from msmq.wire.headers import (
     BASE_SH,
     INFINITE,
@@ -203,14 +204,15 @@ class Batch:
         local = {}
         if self.local:
             local = {new: self.local[old] for new, old in enumerate(chosen) if old in self.local}
+        pick = picker(chosen)
         return Batch(
-            list(map(self.packets.__getitem__, chosen)),
-            list(map(self.user_flags.__getitem__, chosen)),
-            list(map(self.base_flags.__getitem__, chosen)),
-            list(map(self.expiries.__getitem__, chosen)),
-            list(map(self.reach_by.__getitem__, chosen)),
-            list(map(self.asks.__getitem__, chosen)),
-            list(map(self.marks.__getitem__, chosen)),
+            pick(self.packets),
+            pick(self.user_flags),
+            pick(self.base_flags),
+            pick(self.expiries),
+            pick(self.reach_by),
+            pick(self.asks),
+            pick(self.marks),
             local,
-            list(map(self.sources.__getitem__, chosen)),
+            pick(self.sources),
         )

@@ -188,7 +188,7 @@ class Contents:
         places: Sequence[int] = range(count)
         if len(packets) != count:
             places = list(compress(places, positions.addresses))
-        on_disk = marks if len(places) == count else bytes(map(marks.__getitem__, places))
+        on_disk = marks if len(places) == count else bytes(compress(marks, positions.addresses))
         times = arrival_times_of(beginnings)
         sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
         local: dict[int, LocalAttributes] = {}

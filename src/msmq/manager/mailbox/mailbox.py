@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -36,6 +36,7 @@ from msmq.manager.mailbox.stored import (
 from msmq.manager.model import EnqueueStatus, QueueType
 from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, finish_wait
 from msmq.wire.classes import MessageClass
+from msmq.wire.columns import picker
 from msmq.wire.headers import USER_TH
 from msmq.wire.properties.queue import within_quota
 
@@ -149,7 +150,7 @@ class Mailbox(Contents):
         with core.event(size + NUMBERS_BYTES, records if written or overdue else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
-            fronts = array("H", map(FRONTS.__getitem__, marks))
+            fronts = array("H", list(marks.translate(FRONTS)))
             for index, local in batch.local.items():
                 marks[index] |= HAS_LOCAL
                 fronts[index] += len(local_bytes(local))
@@ -196,15 +197,18 @@ class Mailbox(Contents):
         if all(on_disk):
             return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
-        chosen = list(compress(range(len(batch)), on_disk))
+        places = range(len(batch))
+        chosen = list(compress(places, on_disk))
         if chosen:  # first, because a full disk refuses all of them
-            part_ids, part_marks = list(compress(ids, on_disk)), bytes(compress(marks, on_disk))
-            written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
+            pick = picker(chosen)
+            written = put(queue.number, pick(ids), now_s, batch.only(chosen), pick(marks), transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
-        for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
-            local = batch.local.get(index, NO_ATTRIBUTES)
-            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
+        express = list(compress(places, map(False.__eq__, on_disk)))
+        pick = picker(express)
+        local = [batch.local.get(index, NO_ATTRIBUTES) for index in express]
+        kept = zip(repeat(now_s), pick(batch.packets), pick(batch.sources), local, strict=False)
+        queue.volatile.update(zip(pick(ids), kept, strict=True))
         return addresses
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:

@@ -24,6 +24,8 @@ from itertools import accumulate, compress, islice
 from operator import and_
 from typing import Final, NamedTuple
 
+from msmq.wire.columns import picker
+
 START: Final = -1
 END: Final = 1 << 64
 CHUNK: Final = 512
@@ -93,13 +95,7 @@ class Positions(NamedTuple):
 
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
-        return self._picked(lambda column: map(column.__getitem__, chosen))
-
-    def chosen(self, meant: Sequence[int]) -> Positions:
-        """The places for which ``meant`` is 1 and not 0."""
-        return self._picked(lambda column: compress(column, meant))
-
-    def _picked(self, pick: Callable[[Sequence[int]], Iterator[int]]) -> Positions:
+        pick = picker(chosen)
         return Positions(
             array("Q", pick(self.ids)),
             array("Q", pick(self.addresses)),
@@ -108,6 +104,10 @@ class Positions(NamedTuple):
             bytearray(pick(self.marks)),
             array("H", pick(self.fronts)),
         )
+
+    def chosen(self, meant: Sequence[int]) -> Positions:
+        """The places for which ``meant`` is 1 and not 0."""
+        return self.only(list(compress(range(len(self.ids)), meant)))
 
 
 _STATES: Final = tuple(PositionState)
@@ -370,11 +370,10 @@ class PositionList:
         tops = {lookup_id >> 56 for lookup_id in ids}
         if len(tops) > 1:
             order = sorted(range(len(ids)), key=ids.__getitem__)
-            ids = array("Q", map(ids.__getitem__, order))
-            addresses = array("Q", map(addresses.__getitem__, order))
-            sizes = array("I", map(sizes.__getitem__, order))
-            fronts = array("H", map(fronts.__getitem__, order))
-            marks = bytes(map(marks.__getitem__, order))
+            pick = picker(order)
+            ids, addresses = array("Q", pick(ids)), array("Q", pick(addresses))
+            sizes, fronts = array("I", pick(sizes)), array("H", pick(fronts))
+            marks = bytes(pick(marks))
         start = 0
         for top in sorted(tops):
             stop = bisect_left(ids, (top + 1) << 56, start)

@@ -5,7 +5,7 @@ is kept in ``.hypothesis``."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 
@@ -14,7 +14,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         draw()
 
 
-@settings(max_examples=10, database=None, deadline=None)
+@settings(max_examples=10, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(), min_size=50), st.text())
 def draw(numbers: list[int], text: str) -> None:
     """Make so many examples that a constant is among them."""

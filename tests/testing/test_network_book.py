@@ -101,6 +101,20 @@ def test_a_crash_while_a_message_is_received() -> None:
     assert not log.doubtful
 
 
+def test_a_message_that_is_refused_had_not_come() -> None:
+    """It was received on a host that crashed, and the copy that came then was too late."""
+    made = book(Kind.TRANSACTIONAL, time_to_reach_queue_s=1, negative_journaling=True)
+    made.arrived(ORDERS, 1)
+    with pytest.raises(Broken, match="where it is"):
+        made.refused(ORDERS, 1)
+    made.taken(ORDERS, 1)
+    made.restarted(THERE, {})
+    made.refused(ORDERS, 1)
+    made.check(Ends(dead=Counter({1: 1})))
+    with pytest.raises(Broken, match="in the dead-letter queue"):
+        made.check(Ends())
+
+
 def test_a_crash_that_reorders() -> None:
     made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
     made.arrived(ORDERS, 1)

@@ -179,6 +179,15 @@ class Book:
         log.doubtful.discard(number)
         log.seen.append(number)
 
+    def refused(self, key: QueueKey, number: int) -> None:
+        """Record that a queue has refused a message. A host that has taken a transactional message drops other copies
+        in silence; so what was in doubt about one that is refused has not happened."""
+        if self.sent[number].kind is Kind.TRANSACTIONAL:
+            log = self.log(key)
+            if number in log.seen:
+                raise Broken(f"transactional message {number} was refused at {key}, where it is")
+            log.doubtful.discard(number)
+
     def _same_stream(self, sent: Sent, number: int) -> bool:
         """True if two messages are of one stream; order is kept for each name that a sender uses for a queue."""
         other = self.sent[number]

@@ -98,11 +98,14 @@ class _Observer(Subscriber):
 
     def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
         name = self._host.names.get(queue.number)
-        if name not in DESTINATIONS or fate != MessageClass.ACK_REACH_QUEUE:
+        if name not in DESTINATIONS:
             return
         key = (self._host.address, name)
         for message in messages:
             number = number_in(message.packet)
+            if fate != MessageClass.ACK_REACH_QUEUE:
+                self._host.book.refused(key, number)
+                continue
             self._host.book.arrived(key, number)
             self._host.daemon.commit.when_durable(partial(self._host.book.log(key).stored.add, number))
 

@@ -13,8 +13,10 @@ from msmq.manager.messages.coordinator import (
     Vote,
     decisions_of,
 )
+from msmq.manager.messages.message import Message
 from msmq.manager.queues.queue import Queue
-from tests.manager.support import Host, body_of
+from tests.manager.support import SEND, Host, body_of
+from tests.manager.test_trouble import fill_disk_but_for_the_spare
 
 IDENTIFIER = bytes(range(16))
 
@@ -159,3 +161,44 @@ def test_a_crash_before_the_decision_is_an_abort(host: Host, queue: Queue) -> No
     host.kill()
     resource(host).reenlist(Coordinator(host.manager.core.ledger).outcome_of)
     assert host.contents(host.find("tx")) == [b"in"]
+
+
+@pytest.mark.parametrize("act", ["receive", "move"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_dead_letter_that_has_kept_its_record_is_out_of_its_transaction(
+    act: str, when: str, commits: bool
+) -> None:
+    """A queue is deleted on a full disk, where its unread message becomes a dead letter by a move. What a prepared
+    transaction had done to that message is void, also in the log, before and after a restart."""
+    host = Host()
+    queue = host.queue(transactional=True)
+    sender = host.open(queue, SEND)
+    sending = host.transactions.create()
+    host.manager.posting.send(sender, Message(b"kept", negative_journaling_requested=True), sending)
+    host.transactions.commit(sending.identifier)
+    prepared = host.transactions.create(single_phase=False)
+    identifier = prepared.identifier
+    if act == "receive":
+        assert body_of(host.reader(queue).receive(transaction=prepared)) == b"kept"
+    else:
+        (entry,) = queue.positions
+        later = host.manager.queues.subqueue(queue, "later")
+        host.manager.move_message(queue.position(entry.lookup_id), later, prepared)
+    host.transactions.prepare(identifier, single_phase=False)
+    host.store.commit()
+    fill_disk_but_for_the_spare(host)
+    host.manager.queues.delete(queue)
+    host.disk.capacity = None
+    end = "commit" if commits else "abort"
+    if when == "before":
+        host.kill()
+        getattr(host.transactions, end)(identifier)
+    else:
+        getattr(host.transactions, end)(identifier)
+    host.kill()
+    grave = host.manager.core.transactional_dead_letter_queue
+    assert grave is not None
+    assert host.contents(grave) == [b"kept"]
+    assert [entry.state for entry in grave.positions] == [PositionState.AVAILABLE]
+    assert host.manager.core.orphans == {}

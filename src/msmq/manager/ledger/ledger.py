@@ -507,5 +507,7 @@ class Ledger:
             self.store.release(record.address, record.payload_size)
         if isinstance(said, Moved):
             found.moved.update(dict.fromkeys(said.lookup_ids, said.queue))
+            if said.transaction == NO_TRANSACTION:
+                found.forget_operations(said.lookup_ids, self.store.release)
         else:
             found.dead.update(said.lookup_ids)

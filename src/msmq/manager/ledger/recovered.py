@@ -15,7 +15,7 @@ import struct
 import sys
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, chain, compress, islice
@@ -287,6 +287,14 @@ class Recovered:
                 operation = operations.pop(lookup_id)
                 release((operation.address,), (operation.payload_size,))
         dead.clear()
+
+    def forget_operations(self, lookup_ids: Iterable[int], release: Callable[[int, int], None]) -> None:
+        """Forget what open transactions did to messages that were moved since, and not by them: their queue was
+        deleted, and on a full disk they became dead letters as they were."""
+        for operations in self.open_transactions.values():
+            for lookup_id in operations.keys() & set(lookup_ids):
+                operation = operations.pop(lookup_id)
+                release(operation.address, operation.payload_size)
 
     def _drop_committed(self, lookup_id: int, release: Release) -> None:
         standing = self.committed.pop(lookup_id)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 import msmq
+from msmq.api import spans
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import InvalidParameterError, QueueNotFoundError
+from msmq.manager.mailbox.positions import Entry
+from msmq.manager.queues.queue import OpenQueueDescriptor
 from tests.api.support import QUEUE, address, daemon
 from tests.client.support import connected
+from tests.server.support import PATIENCE_S
 
 ALL = [(0, (1 << 64) - 1)]
 
@@ -24,9 +30,9 @@ async def test_a_survey_tells_what_stands_in_spans_and_stops_at_limits(tmp_path:
         low, high = sorted(ids[::2]), sorted(ids[1::2])
         assert list((await queue.survey(ALL)).lookup_ids) == high + low
         assert list((await queue.survey([(high[1], high[3])])).lookup_ids) == high[2:4]
-        spans = [(low[0], low[-1]), (high[2], high[-1])]
-        assert list((await queue.survey(spans)).lookup_ids) == low[1:] + high[3:]
-        assert list((await queue.survey(spans, most_messages=5)).lookup_ids) == [*low[1:], high[3]]
+        parts = [(low[0], low[-1]), (high[2], high[-1])]
+        assert list((await queue.survey(parts)).lookup_ids) == low[1:] + high[3:]
+        assert list((await queue.survey(parts, most_messages=5)).lookup_ids) == [*low[1:], high[3]]
         assert list((await queue.survey(ALL, most_bytes=1)).lookup_ids) == high[:1], "but never nothing"
 
 
@@ -46,6 +52,44 @@ async def test_a_span_ends_before_a_message_that_somebody_holds(tmp_path: Path) 
         survey = await queue.survey(ALL)
         assert list(survey.lookup_ids) == [open_one.lookup_id, last.lookup_id]
         assert not survey.held
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 4, 100])
+async def test_a_survey_leaves_others_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: int
+) -> None:
+    """It tells the same, wherever it pauses."""
+    monkeypatch.setattr(spans, "_PLACES_PER_TURN", places)
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE, transactional=True)
+        ids = [(await queue.send(b"one", priority=number % 2)).lookup_id for number in range(8)]
+        free = sorted(ids)
+        assert list((await queue.survey(ALL)).lookup_ids) == free
+        assert list((await queue.survey([(free[0], free[5])])).lookup_ids) == free[1:6]
+        waiting = await queue.waiting([(0, free[2]), (free[2], free[7]), (free[7], ALL[0][1])])
+        assert (waiting.messages, list(waiting.ends)) == (8, [free[2], free[7]])
+        async with queue.receiver(prefetch=1) as taken:
+            assert (await taken.receive(PATIENCE_S)).lookup_id == free[0]
+            survey = await queue.survey([(0, free[3]), (free[3], ALL[0][1])])
+            assert (list(survey.lookup_ids), list(survey.held)) == (free[4:], [free[0]])
+
+
+async def test_a_queue_is_deleted_during_a_survey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found is told, as if the queue had been deleted right after it."""
+    monkeypatch.setattr(spans, "_PLACES_PER_TURN", 2)
+    async with daemon(tmp_path) as running, msmq.connect(address(running)) as mq:
+        queue = await mq.create_queue(QUEUE)
+        ids = [each.lookup_id for each in await queue.send_many("abcdefgh")]
+        begun = spans._places
+
+        async def deleting(descriptor: OpenQueueDescriptor, span: pb.Span) -> AsyncIterator[list[Entry]]:
+            async for part in begun(descriptor, span):
+                yield part
+                if descriptor.queue is not None:
+                    running.manager.queues.delete(descriptor.queue)
+
+        monkeypatch.setattr(spans, "_places", deleting)
+        assert list((await queue.survey(ALL)).lookup_ids) == ids[:2]
 
 
 async def test_a_span_is_read_in_batches_and_stays(tmp_path: Path) -> None:
@@ -137,7 +181,7 @@ async def test_spans_are_of_this_computer(tmp_path: Path) -> None:
         with pytest.raises(msmq.errors.MQError):
             await mq.queue("DIRECT=TCP:127.0.0.9\\private$\\q").survey(ALL)
         queue = await mq.create_queue(QUEUE)
-        request = msmq.api.generated.msmq_pb2.RemoveRequest(queue=QUEUE, lookup_ids=range(10_001))
+        request = pb.RemoveRequest(queue=QUEUE, lookup_ids=range(10_001))
         with pytest.raises(InvalidParameterError):
             await mq.call("Remove", request)
         assert (await queue.survey([])).lookup_ids.tolist() == []

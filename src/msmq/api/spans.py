@@ -8,7 +8,8 @@ span before it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -27,13 +28,27 @@ _IDS_PER_REPLY: Final = 50_000
 _MESSAGES_PER_REPLY: Final = 1_024
 _BYTES_PER_REPLY: Final = 1 << 20
 _MOST_REMOVED: Final = 10_000
+_PLACES_PER_TURN: Final = 10_000
+"""How many places a survey looks at before other work has its turn."""
 
 
-def _places(queue: Queue, span: pb.Span) -> Iterator[Entry]:
-    for entry in queue.positions.after(span.after):
-        if entry.lookup_id > span.upto:
+async def _places(descriptor: OpenQueueDescriptor, span: pb.Span) -> AsyncIterator[list[Entry]]:
+    """Yield the places of a span up to the first that is held, in parts; other work has its turn between them. A queue
+    that is deleted meanwhile has no more."""
+    behind = span.after
+    while (queue := descriptor.queue) is not None:
+        part: list[Entry] = []
+        for entry in islice(queue.positions.after(behind), _PLACES_PER_TURN):
+            if entry.lookup_id > span.upto:
+                break
+            part.append(entry)
+            if entry.state is PositionState.LOCKED:
+                break
+        yield part
+        if len(part) < _PLACES_PER_TURN or part[-1].state is PositionState.LOCKED:
             return
-        yield entry
+        behind = part[-1].lookup_id
+        await asyncio.sleep(0)
 
 
 class SpanCalls:
@@ -61,9 +76,9 @@ class SpanCalls:
                 last.restored = not self._desk.lineage.holds(request.known.incarnation, request.seen)
             found: list[int] = []
             if request.counting:
-                self._count(queue, request.spans, last)
+                await self._count(descriptor, request.spans, last)
             else:
-                found, held, last.bytes = _survey(queue, request)
+                found, held, last.bytes = await _survey(descriptor, request)
                 last.held.extend(held)
             if found and (expiring := self._desk.manager.mailbox.expiries.of(queue)):
                 last.expiring.extend(one for one in found if one in expiring)
@@ -74,17 +89,26 @@ class SpanCalls:
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
         yield last
 
-    def _count(self, queue: Queue, spans: Sequence[pb.Span], reply: pb.SurveyReply) -> None:
+    async def _count(
+        self, descriptor: OpenQueueDescriptor, spans: Sequence[pb.Span], reply: pb.SurveyReply
+    ) -> None:
         """Count the messages in some spans, and name the last message of each span. The first message of a span is its
         oldest."""
         times: list[int] = []
         for span in spans:
-            places = queue.positions.available(span.after, len(queue.positions), upto=span.upto)
-            if places.ids:
+            behind = span.after
+            while (queue := descriptor.queue) is not None:
+                places = queue.positions.available(behind, _PLACES_PER_TURN, upto=span.upto)
+                if not places.ids:
+                    break
+                if behind == span.after:
+                    times += self._desk.manager.mailbox.look(queue, behind, 1, 1, span.upto).arrival_times
                 reply.messages += len(places.ids)
                 reply.bytes += sum(places.sizes)
-                reply.lookup_ids.append(places.ids[-1])
-                times += self._desk.manager.mailbox.look(queue, span.after, 1, 1, span.upto).arrival_times
+                behind = places.ids[-1]
+                await asyncio.sleep(0)  # other work has its turn
+            if behind != span.after:
+                reply.lookup_ids.append(behind)
         reply.oldest_time = min(times, default=0)
 
     def _identity(self, queue: Queue) -> pb.QueueIdentity:
@@ -160,21 +184,22 @@ class SpanCalls:
         reply.messages += self._desk.manager.mailbox.remove(queue, free, MessageClass.ACK_RECEIVE)
 
 
-def _survey(queue: Queue, request: pb.SurveyRequest) -> tuple[list[int], list[int], int]:
+async def _survey(
+    descriptor: OpenQueueDescriptor, request: pb.SurveyRequest
+) -> tuple[list[int], list[int], int]:
     found: list[int] = []
     held: list[int] = []
     most = request.most_messages or float("inf")
     most_bytes = request.most_bytes or float("inf")
     size = 0
     for span in request.spans:
-        for entry in _places(queue, span):
-            if entry.state is PositionState.LOCKED:
-                held.append(entry.lookup_id)
-                break
-            if entry.state is not PositionState.AVAILABLE:
-                continue
-            if len(found) >= most or (found and size + entry.size > most_bytes):
-                return found, held, size
-            found.append(entry.lookup_id)
-            size += entry.size
+        async for part in _places(descriptor, span):
+            for entry in part:
+                if entry.state is PositionState.LOCKED:
+                    held.append(entry.lookup_id)
+                elif entry.state is PositionState.AVAILABLE:
+                    if len(found) >= most or (found and size + entry.size > most_bytes):
+                        return found, held, size
+                    found.append(entry.lookup_id)
+                    size += entry.size
     return found, held, size

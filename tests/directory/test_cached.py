@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from msmq.directory.cached import CachedDirectory, Question, Unanswered, reading
+from msmq.errors import NoDsError
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
@@ -254,6 +255,18 @@ def test_a_change_is_carried_through_when_its_caller_is_gone() -> None:
             await caller
         await scene.cached.close()
         assert done == [SUCCESS]
+
+    run(test)
+
+
+def test_when_it_stops_it_asks_nothing_any_more() -> None:
+    """Who is told so is no victim of an internal error."""
+
+    async def test(scene: Scene) -> None:
+        await scene.cached.close()
+        with pytest.raises(NoDsError, match="stops"):
+            await scene.cached.ask(scene.read)
+        assert scene.reads == 0
 
     run(test)
 

@@ -28,6 +28,8 @@ from msmq.manager.queues.queues import QueueRequest
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon
 from msmq.server.inbound.arrivals import Arrivals
+from msmq.server.outbound.link import Link
+from msmq.server.outbound.next_hop import Hop
 from msmq.store import Store, StoreError
 from msmq.testing.disk import SimulatedDisk
 from msmq.testing.faults import Fault, Faults
@@ -198,6 +200,23 @@ async def test_an_internal_error_that_a_packet_meets_ends_it_too(tmp_path: Path,
         await bob.restart()
         await alice.restart()  # queue managers that share a loop hear of each other's errors
         await eventually(lambda: bob.bodies(bob.find()) == [b"first", b"second"])
+
+
+async def test_an_internal_error_while_a_host_is_looked_for_ends_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task is ours, and nobody waits for its end."""
+
+    async def fail(link: Link) -> list[Hop]:
+        raise ZeroDivisionError
+
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        monkeypatch.setattr(Link, "_resolve", fail)
+        alice.send_together(name_of(BOB), b"kept")
+        async with asyncio.timeout(PATIENCE_S):
+            await alice.daemon.stopping.wait()
+        assert alice.daemon.failure is not None
 
 
 async def test_an_error_in_what_reads_a_strangers_bytes_costs_the_connection_only(

@@ -155,6 +155,7 @@ class CachedDirectory:
     ) -> None:
         self.directory = directory
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="directory")
+        self._closed = False
         self._fresh_s = fresh_s
         self._clock = clock
         self._waits = True
@@ -182,6 +183,7 @@ class CachedDirectory:
             await asyncio.wait(self._changing)
         for load in self._loading.values():
             load.task.cancel()
+        self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # --- waiting --------------------------------------------------------------------------------------------
@@ -407,7 +409,13 @@ class CachedDirectory:
         return find_all(self.directory, object_class, conditions, attributes, order)
 
     async def run(self, operation: Callable[[], _T]) -> _T:
-        """Run another operation that waits for the directory, in a thread."""
+        """Run another operation that waits for the directory, in a thread.
+
+        Raises:
+            NoDsError: the queue manager stops, and asks nothing any more.
+        """
+        if self._closed:
+            raise NoDsError("The queue manager stops, and asks the directory nothing any more.")
         return await asyncio.get_running_loop().run_in_executor(self._threads, operation)
 
     def forget(self, classes: Collection[ObjectClass] | None = None) -> None:

@@ -438,10 +438,11 @@ class Daemon:
         self.commit.give_up(failure)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport, a task or the
-        channel of applications met it: much is done outside of events."""
+        """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport or the channel
+        of applications met it: much is done outside of events. Tasks have callbacks for that; when the loop tells of
+        one that nobody looked at, it may be long over."""
         error = context.get("exception")
-        if error is not None and _is_internal(error):
+        if error is not None and "future" not in context and _is_internal(error):
             rooms = (
                 frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
             )

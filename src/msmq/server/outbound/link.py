@@ -205,6 +205,8 @@ class Link:
     def _connect(self, *, retry: bool) -> None:
         self._set_state(OutgoingState.WAITING)
         self._connecting = asyncio.get_running_loop().create_task(self._establish(retry))
+        # An error that nobody expects is raised again where the loop reports it at once.
+        self._connecting.add_done_callback(lambda task: task.cancelled() or task.result())
 
     async def _establish(self, retry: bool) -> None:
         """Establish a Protocol Session (3.1.5.2): resolve, ping, connect."""
@@ -221,7 +223,7 @@ class Link:
                 self._failed(ConnectionStatus.PING_FAILURE)
                 return
             connection = await self._open_transport()
-        except NoWayError:
+        except (NoWayError, NoDsError):
             self._note(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, NoDsError.code)
             self._retry_later(OutgoingState.NEED_VALIDATION)
         except socket.gaierror:

@@ -439,8 +439,8 @@ class Daemon:
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport or the channel
-        of applications met it: much is done outside of events. Tasks have callbacks for that; when the loop tells of
-        one that nobody looked at, it may be long over."""
+        of applications met it: much is done outside of events. Links and group commit report errors of their tasks by
+        callbacks. When the loop tells of a task that nobody looked at, it may be long over."""
         error = context.get("exception")
         if error is not None and "future" not in context and _is_internal(error):
             rooms = (

@@ -119,7 +119,7 @@ class Reader:
         in_memory = False
         for index, at in enumerate(order):
             (address, size), cut = along[index], cuts[at]
-            end = address + RECORD_SIZE + abs(size)
+            end = address + RECORD_SIZE + size
             if address < window_start or end > window_end:
                 in_memory = False
                 if address >= frontier:
@@ -128,7 +128,7 @@ class Reader:
                         waiting = self._waiting(address)
                         if waiting is not None:
                             beginnings[at], rests[at] = beginning, rest = _cut(waiting, cut)
-                            if len(beginning) + len(rest) != size >= 0:
+                            if len(beginning) + len(rest) != size:
                                 raise self._damaged(address, _OTHER_SIZE)
                             continue
                     else:
@@ -150,13 +150,6 @@ class Reader:
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
             stated, crc, marks = read_lead(window, start)
-            if size < 0 and stated > -size:
-                stop = start + RECORD_SIZE + stated
-                if stop > len(window):  # it reaches beyond what was read, or says so
-                    payload = self.read(address, None)
-                    beginnings[at], rests[at] = payload[:cut], payload[cut:]
-                    continue
-                size = stated
             if stated != size or not (
                 in_memory
                 or crc == checksum(view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks)
@@ -205,18 +198,18 @@ class Reader:
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """Return how far to read so that records which follow closely are read too."""
         start, size = records[index]
-        end = start + RECORD_SIZE + abs(size)
+        end = start + RECORD_SIZE + size
         limit = min(start + _READ_AHEAD, frontier)
         last, last_size = records[-1]
-        last_end = last + RECORD_SIZE + abs(last_size)
+        last_end = last + RECORD_SIZE + last_size
         # A window is a guess: a record that is not in it gets another. Usually they are all adjacent.
         if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
             return last_end
         for position in range(index + 1, len(records)):
             address, size = records[position]
-            if not end <= address < end + _NEAR or address + RECORD_SIZE + abs(size) > limit:
+            if not end <= address < end + _NEAR or address + RECORD_SIZE + size > limit:
                 break
-            end = address + RECORD_SIZE + abs(size)
+            end = address + RECORD_SIZE + size
         return end
 
     def payload_size(self, address: int) -> int:

@@ -437,8 +437,7 @@ class Store:
         self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
     ) -> tuple[list[bytes], list[bytes]]:
         """Return the payloads of several records, given as (address, payload size), each divided after so many bytes:
-        the beginnings, and the rests. Adjacent records are read together. A negative size means "at least so many
-        bytes"."""
+        the beginnings, and the rests. Adjacent records are read together."""
         return self._reader.read_many(records, cuts)
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:

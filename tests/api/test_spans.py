@@ -14,7 +14,7 @@ import msmq
 from msmq.api import spans
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import InvalidParameterError, QueueNotFoundError
-from msmq.manager.mailbox.positions import Entry
+from msmq.manager.mailbox.positions import Positions
 from msmq.manager.queues.queue import OpenQueueDescriptor
 from tests.api.support import QUEUE, address, daemon
 from tests.client.support import connected
@@ -82,8 +82,10 @@ async def test_a_queue_is_deleted_during_a_survey(tmp_path: Path, monkeypatch: p
         ids = [each.lookup_id for each in await queue.send_many("abcdefgh")]
         begun = spans._places
 
-        async def deleting(descriptor: OpenQueueDescriptor, span: pb.Span) -> AsyncIterator[list[Entry]]:
-            async for part in begun(descriptor, span):
+        async def deleting(
+            descriptor: OpenQueueDescriptor, span: pb.Span, held: list[int]
+        ) -> AsyncIterator[Positions]:
+            async for part in begun(descriptor, span, held):
                 yield part
                 if descriptor.queue is not None:
                     running.manager.queues.delete(descriptor.queue)

@@ -8,8 +8,10 @@ span before it.
 from __future__ import annotations
 
 import asyncio
+from array import array
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
-from itertools import islice
+from itertools import accumulate
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -18,7 +20,7 @@ from msmq.api.packets import to_deliveries, write_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
 from msmq.manager.ledger.recovered import NUMBER_MASK
-from msmq.manager.mailbox.positions import Entry, PositionState
+from msmq.manager.mailbox.positions import END, Positions, PositionState
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
 from msmq.wire.classes import MessageClass
@@ -32,22 +34,22 @@ _PLACES_PER_TURN: Final = 10_000
 """How many places a survey looks at before other work has its turn."""
 
 
-async def _places(descriptor: OpenQueueDescriptor, span: pb.Span) -> AsyncIterator[list[Entry]]:
-    """Yield the places of a span up to the first that is held, in parts; other work has its turn between them. A queue
-    that is deleted meanwhile has no more."""
+async def _places(
+    descriptor: OpenQueueDescriptor, span: pb.Span, held: list[int]
+) -> AsyncIterator[Positions]:
+    """Yield the places of a span that can be read, in parts; other work has its turn between them. They end before one
+    that is held, which is entered into ``held``. A queue that is deleted meanwhile has no more."""
     behind = span.after
     while (queue := descriptor.queue) is not None:
-        part: list[Entry] = []
-        for entry in islice(queue.positions.after(behind), _PLACES_PER_TURN):
-            if entry.lookup_id > span.upto:
-                break
-            part.append(entry)
-            if entry.state is PositionState.LOCKED:
-                break
-        yield part
-        if len(part) < _PLACES_PER_TURN or part[-1].state is PositionState.LOCKED:
+        locked = queue.positions.first_locked(behind, span.upto)
+        upto = span.upto if locked is None else locked - 1
+        part = queue.positions.available(behind, _PLACES_PER_TURN, upto=upto)
+        if part.ids:
+            yield part
+        if len(part.ids) < _PLACES_PER_TURN:
+            held += () if locked is None else (locked,)
             return
-        behind = part[-1].lookup_id
+        behind = part.ids[-1]
         await asyncio.sleep(0)
 
 
@@ -74,7 +76,7 @@ class SpanCalls:
             last = pb.SurveyReply(identity=self._identity(queue))
             if request.HasField("known") and request.known.incarnation:
                 last.restored = not self._desk.lineage.holds(request.known.incarnation, request.seen)
-            found: list[int] = []
+            found = array("Q")
             if request.counting:
                 await self._count(descriptor, request.spans, last)
             else:
@@ -186,20 +188,21 @@ class SpanCalls:
 
 async def _survey(
     descriptor: OpenQueueDescriptor, request: pb.SurveyRequest
-) -> tuple[list[int], list[int], int]:
-    found: list[int] = []
+) -> tuple[array[int], list[int], int]:
+    """The messages that can be read, the places that end spans, and the bytes of the messages."""
+    found = array("Q")
     held: list[int] = []
-    most = request.most_messages or float("inf")
-    most_bytes = request.most_bytes or float("inf")
+    most = request.most_messages or END
+    most_bytes = request.most_bytes or END
     size = 0
     for span in request.spans:
-        async for part in _places(descriptor, span):
-            for entry in part:
-                if entry.state is PositionState.LOCKED:
-                    held.append(entry.lookup_id)
-                elif entry.state is PositionState.AVAILABLE:
-                    if len(found) >= most or (found and size + entry.size > most_bytes):
-                        return found, held, size
-                    found.append(entry.lookup_id)
-                    size += entry.size
+        async for part in _places(descriptor, span, held):
+            sums = list(accumulate(part.sizes, initial=size))
+            count = min(most - len(found), bisect_right(sums, most_bytes) - 1)
+            if not found:
+                count = max(count, 1)
+            found += part.ids[:count]
+            if count < len(part.ids):
+                return found, held, sums[count]
+            size = sums[-1]
     return found, held, size

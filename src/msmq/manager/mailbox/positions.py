@@ -61,8 +61,8 @@ class PositionMark(IntEnum):
     OWES_NO_RECEIPT = 128
 
 
-_AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
-_FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
+# Members of an enumeration are slow to compare.
+_FREE, _LOCKED, _GONE = map(int, (PositionState.AVAILABLE, PositionState.LOCKED, PositionState.DELETED))
 _FREE_BYTE = bytes((_FREE,))
 _IS_THERE: Final = bytes(state != _GONE for state in range(256))
 """For ``bytes.translate``: 1 for the states of messages that are there."""
@@ -112,7 +112,6 @@ class Positions(NamedTuple):
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
-_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks", "fronts")
 
 
 class _Chunk:
@@ -128,18 +127,13 @@ class _Chunk:
         self.live = 0
         self.available = 0
 
-    def insert(
-        self, index: int, lookup_id: int, address: int, size: int, front: int, state: int, marks: int
-    ) -> None:
-        self.ids.insert(index, lookup_id)
-        self.addresses.insert(index, address)
-        self.sizes.insert(index, size)
-        self.states.insert(index, state)
-        self.marks.insert(index, marks)
-        self.fronts.insert(index, front)
+    def insert(self, index: int, *place: int) -> None:
+        """Enter a place; what is said of it comes in the order of the columns."""
+        for name, value in zip(Positions._fields, place, strict=True):
+            getattr(self, name).insert(index, value)
 
     def delete(self, index: int) -> None:
-        for name in _COLUMNS:
+        for name in Positions._fields:
             del getattr(self, name)[index]
 
     def set_states(self, start: int, end: int, meant: bytes, state: int) -> None:
@@ -165,7 +159,7 @@ class _Chunk:
         """Move the upper half into a new chunk, and return that."""
         half = len(self.ids) // 2
         upper = _Chunk()
-        for name in _COLUMNS:
+        for name in Positions._fields:
             column = getattr(self, name)
             setattr(upper, name, column[half:])
             del column[half:]
@@ -210,7 +204,7 @@ class _Lane:
         if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
             assert chunk.states[index] == _GONE, f"{lookup_id:#x} is in the list already"
             chunk.delete(index)
-        chunk.insert(index, lookup_id, address, size, front, state, marks)
+        chunk.insert(index, lookup_id, address, size, state, marks, front)
         self.firsts[place] = chunk.ids[0]
         chunk.live += 1
         if not state:
@@ -231,7 +225,7 @@ class _Lane:
         place = bisect_right(self.firsts, chunk.ids[0]) - 1
         del self.chunks[place], self.firsts[place]
 
-    def _chunks_after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
+    def chunks_after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
         """Each chunk with places behind ``lookup_id``, and the index of the first."""
         for place in range(max(bisect_right(self.firsts, lookup_id) - 1, 0), len(self.chunks)):
             chunk = self.chunks[place]
@@ -245,7 +239,7 @@ class _Lane:
 
     def after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
         """Live places behind ``lookup_id``, ascending. The lane must not change while iterating."""
-        for chunk, start in self._chunks_after(lookup_id):
+        for chunk, start in self.chunks_after(lookup_id):
             for index in range(start, len(chunk.ids)):
                 if chunk.states[index] != _GONE:
                     yield chunk, index
@@ -279,7 +273,7 @@ class _Lane:
     ) -> tuple[int, int]:
         """Extend ``found`` by available places behind one identifier up to and including another. Returns what is left
         of ``most`` and ``most_bytes``."""
-        for chunk, start in self._chunks_after(behind):
+        for chunk, start in self.chunks_after(behind):
             if not chunk.available:
                 continue
             start = chunk.states.find(_FREE, start)
@@ -470,6 +464,16 @@ class PositionList:
                     break
         return _copied(found)
 
+    def first_locked(self, behind: int, upto: int) -> int | None:
+        """The first place behind one identifier up to and including another whose message somebody holds."""
+        for lane in self._ordered:
+            for chunk, start in lane.chunks_after(behind):
+                if chunk.ids[0] > upto:
+                    return None
+                if chunk.live > chunk.available and (index := chunk.states.find(_LOCKED, start)) >= 0:
+                    return chunk.ids[index] if chunk.ids[index] <= upto else None
+        return None
+
     def _windows(self, wanted: array[int]) -> Iterator[tuple[_Lane, _Window]]:
         """The places of messages that are looked for in the order of the list, as far as they are there. Those of the
         window yielded last may be removed before going on."""
@@ -583,17 +587,11 @@ def _copied(windows: Sequence[_Window]) -> Positions:
         return no_positions()
     found, *others = [_cut(*window) for window in windows]
     for other in others:
-        found.ids.extend(other.ids)
-        found.addresses.extend(other.addresses)
-        found.sizes.extend(other.sizes)
-        found.states.extend(other.states)
-        found.marks.extend(other.marks)
-        found.fronts.extend(other.fronts)
+        for column, more in zip(found, other, strict=True):
+            column.extend(more)
     return found
 
 
 def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
-    ids, addresses, sizes = chunk.ids[start:stop], chunk.addresses[start:stop], chunk.sizes[start:stop]
-    states, marks, fronts = chunk.states[start:stop], chunk.marks[start:stop], chunk.fronts[start:stop]
-    places = Positions(ids, addresses, sizes, states, marks, fronts)
+    places = Positions(*(getattr(chunk, name)[start:stop] for name in Positions._fields))
     return places.chosen(meant) if meant else places

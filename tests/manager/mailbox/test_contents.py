@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from msmq.errors import MessageStorageFailedError
+from msmq.errors import IoTimeoutError, MessageStorageFailedError
 from msmq.manager.mailbox.positions import END, START
 from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.model import MessageSeekAction
 from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.store.layout import place, segment_name
 from msmq.wire.layout import FIXED_SIZE
-from tests.manager.support import NOON, Host, message
+from tests.manager.support import NOON, Host, body_of, message, status_of
 
 LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
 
@@ -93,6 +95,46 @@ def test_damage_at_a_place_of_somebody_else_stays_there(host: Host, queue: Queue
     assert (len(queue.positions), host.manager.core.lost_records) == (3, [])
     assert mailbox.fetch(queue, places[1].lookup_id) is None
     assert (len(queue.positions), len(host.manager.core.lost_records)) == (2, 1)
+
+
+@pytest.mark.parametrize("event", ["peek", "cursor", "first", "last", "many", "show"])
+@pytest.mark.parametrize("holder", ["reader", "receiving", "sending"])
+def test_who_may_only_peek_passes_over_damage_and_leaves_it_to_its_holder(holder: str, event: str) -> None:
+    host = Host(spying=False)
+    queue = host.queue(transactional=holder != "reader")
+    transaction = host.transactions.create()
+    own = transaction if holder == "sending" else None
+    places = [
+        host.send(queue, body, own, recoverable=True, allow_peek_when_locked=True)
+        for body in (b"0", b"1", b"2")
+    ]
+    reader, other = host.reader(queue), host.reader(queue)
+    if holder != "sending":
+        hold = reader.begin if holder == "reader" else partial(reader.receive, transaction=transaction)
+        assert [body_of(hold()) for _ in places] == [b"0", b"1", b"2"]
+    damage(host, places[0])
+    damage(host, places[2])
+    if event == "many":
+        found = host.reading.look_on(other.descriptor, other.cursor(), 5, 1 << 20)
+        assert found.ids.tolist() == [places[1].lookup_id]
+    elif event == "show":
+        shown = [host.reading.show(other.descriptor, one.lookup_id) for one in places]
+        assert [one is not None for one in shown] == [False, True, False]
+    elif event == "cursor":
+        cursor = other.cursor()
+        assert body_of(other.peek(cursor=cursor)) == b"1"
+        assert status_of(other.peek_next(cursor)) == IoTimeoutError.code
+    elif event == "peek":
+        assert body_of(other.peek()) == b"1"
+    else:
+        assert body_of(other.lookup(0, MessageSeekAction[event.upper()])) == b"1"
+    assert (len(queue.positions), host.manager.core.lost_records) == (3, []), "it was not theirs to remove"
+    if holder == "reader":
+        assert host.reading.keep(reader.descriptor, [one.lookup_id for one in places]) == 3
+    else:
+        host.transactions.commit(transaction.identifier)
+    assert [body_of(other.receive()) for _ in range(2)] == [b"1" if holder == "sending" else None, None]
+    assert (len(queue.positions), host.manager.core.total_bytes) == (0, 0)
 
 
 def test_headers_of_large_messages_are_read_without_their_bodies(host: Host, queue: Queue) -> None:

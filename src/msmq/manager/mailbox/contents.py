@@ -16,7 +16,7 @@ from typing import Final
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.ledger.ledger import Kind, LostRecord
-from msmq.manager.mailbox.positions import END, PositionMark, Positions, no_positions
+from msmq.manager.mailbox.positions import END, PositionMark, Positions, PositionState, no_positions
 from msmq.manager.mailbox.seek import next_readable
 from msmq.manager.mailbox.stored import (
     CUTS,
@@ -104,14 +104,22 @@ class Contents:
         while True:
             if peek and queue.peekable_when_locked:
                 positions = self._peekable(queue, behind, upto)
+                found = self.peek(queue, positions)
             else:
                 positions = queue.positions.available(behind, most, most_bytes, upto)
-            if not positions.ids:
-                return Found()
-            found = self.read(queue, positions)
-            if len(found):
+                found = self.read(queue, positions)
+            if len(found) or not positions.ids:
                 return found
             behind = positions.ids[-1]
+
+    def peek(self, queue: Queue, positions: Positions) -> Found:
+        """Read the message at one place, which somebody else may hold. Who only peeks must not remove a damaged message
+        from under its holder, so it stays; but nobody peeks at it any more."""
+        held = any(state != PositionState.AVAILABLE for state in positions.states)
+        found = self.read(queue, positions, ours=not held)
+        if held and not len(found):
+            queue.peekable_when_locked.difference_update(positions.ids)
+        return found
 
     @staticmethod
     def _peekable(queue: Queue, behind: int, upto: int) -> Positions:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
 from msmq.errors import IoTimeoutError, MessageStorageFailedError
-from msmq.manager.mailbox.positions import END, START
+from msmq.manager.core import Subscriber
+from msmq.manager.mailbox.positions import END, START, PositionMark
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.model import MessageSeekAction
 from msmq.manager.queues.queue import MessagePosition, Queue
@@ -135,6 +137,43 @@ def test_who_may_only_peek_passes_over_damage_and_leaves_it_to_its_holder(holder
         host.transactions.commit(transaction.identifier)
     assert [body_of(other.receive()) for _ in range(2)] == [b"1" if holder == "sending" else None, None]
     assert (len(queue.positions), host.manager.core.total_bytes) == (0, 0)
+
+
+class Lost(Subscriber):
+    """What subscribers are told of damage."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Queue, list[int]]] = []
+
+    def messages_lost(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        self.heard.append((queue, [*lookup_ids]))
+
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        """To be told of a message that is asked for, it has to be read."""
+
+
+@pytest.mark.parametrize("how", ["set aside", "purged", "buried", "cleaned"])
+def test_subscribers_are_told_of_messages_that_nobody_could_read(how: str) -> None:
+    host = Host(spying=False)
+    lost = Lost()
+    host.manager.subscribe(lost)
+    queue = host.queue()
+    asked: dict[str, Any] = {"recoverable": True, "admin": "OS:HOST\\private$\\admin", "acknowledge": 0xF}
+    places = [host.send(queue, body, **asked) for body in (b"0", b"1", b"2", b"3")]
+    for one in places if how == "buried" else ():
+        queue.positions.mark(one.lookup_id, PositionMark.KEPT_UNREAD)
+    damage(host, places[1])
+    damage(host, places[2])
+    bad = [places[1].lookup_id, places[2].lookup_id]
+    if how == "set aside":
+        host.manager.mailbox.look(queue, START, 10, 1 << 20)
+    elif how == "cleaned":
+        host.store.compact(host.manager.cleaning)
+    else:
+        host.manager.queues.purge(queue)
+    told = [lookup_id for where, ids in lost.heard for lookup_id in ids if where is queue]
+    assert told == bad
+    assert not queue.positions.find(bad).ids
 
 
 def test_headers_of_large_messages_are_read_without_their_bodies(host: Host, queue: Queue) -> None:

@@ -234,10 +234,16 @@ class Contents:
 
     def _set_aside(self, queue: Queue, lookup_id: int, error: Exception) -> None:
         core = self.core
-        with core.event(0, 1, freeing=True):
+        with core.event(0, 2, freeing=True):
             core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
             self._empty(queue, queue.positions.find((lookup_id,)))
             core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
+            self.tell_lost(queue, (lookup_id,))
+
+    def tell_lost(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Tell subscribers of messages that are gone and that nobody could read. Each may write a record."""
+        for tell in self.core.told_lost:
+            tell(queue, ids)
 
     def _empty(self, queue: Queue, positions: Positions, *, forget: bool = True) -> None:
         """Remove places with everything kept for them, and free their records unless ``forget`` is false because the
@@ -267,3 +273,4 @@ class Contents:
     def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
         """Remove a message whose record the store has found damaged and dropped while it cleaned up."""
         self._empty(queue, queue.positions.find((lookup_id,)), forget=False)
+        self.tell_lost(queue, (lookup_id,))

@@ -234,6 +234,10 @@ def test_a_plain_message_may_be_late_wherever_it_is_on_its_way() -> None:
         made.check(Ends(dead=Counter({1: most})))
         with pytest.raises(Broken, match=f"{most + 1} dead"):
             made.check(Ends(dead=Counter({1: most + 1})))
+        made.restarted(THERE, {})
+        made.check(Ends(dead=Counter({1: most + 1})))
+        with pytest.raises(Broken, match=f"{most + 2} dead"):
+            made.check(Ends(dead=Counter({1: most + 2})))
 
 
 def test_a_damaged_message_may_be_lost_and_its_neighbour_not() -> None:

@@ -325,8 +325,11 @@ class Book:
         if ends.dead[number] and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
         # Every host that has it when it expires makes a dead letter: its sender, who was not told yet that it arrived,
-        # the routing server, and the host where it arrives late. For a transactional message only its sender does.
-        most_dead = 1 if sent.kind is Kind.TRANSACTIONAL else 3 if sent.by_way_of else 2
+        # the routing server, and the host where it arrives late. These two may have forgotten that after a crash, when
+        # it comes again (ruling B12).
+        most_dead = 2 + self.lives[sent.target[0]] - sent.target_life
+        if sent.by_way_of:
+            most_dead += 1 + self.lives[sent.by_way_of] - sent.way_life
         if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
         self._check_told(sent, read, ends)

@@ -230,6 +230,8 @@ def test_what_the_disk_cannot_read_is_damaged_and_its_neighbours_are_not(size: i
         assert store.read(address) == store.read(address, size) == payload(its_number, size)
         assert store.read_many([(address, size)], b"\5")[1] == [payload(its_number, size)[5:]]
         assert store.beginning(address, 20) == payload(its_number, size)[:20]
+    wanted = [(first, size), (last, size)]
+    assert store.read_many(wanted, b"\0\0")[1] == [payload(0, size), payload(2, size)]
     for read in (
         lambda: store.read(bad),
         lambda: store.read(bad, size),

@@ -145,6 +145,9 @@ class Reader:
                     segment = self._space.segments[number]
                     window_start, window_end = address, self._window_end(along, index, frontier)
                     window = self._pread(segment, window_end - address, offset)
+                    if not window:  # it may be a neighbour that cannot be read
+                        window_end = end
+                        window = self._pread(segment, end - address, offset)
                     view = memoryview(window)
                     seed = segment_seed(self._store_id, number)
             # The same as in _payload, but inline: head and payload are adjacent and have one checksum.

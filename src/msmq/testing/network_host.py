@@ -473,10 +473,10 @@ class NetworkHost:
             self._desk = Desk(self.daemon)
         return self._desk
 
-    def connect(self, name: str) -> None:
+    def connect(self, name: str, retry_delay_ms: int = 0) -> None:
         """Let another application read from a queue."""
         if len(self.readers) < MOST_READERS and self.has(name):
-            self._do(lambda: self.readers.append(Reader(self, name)))
+            self._do(lambda: self.readers.append(Reader(self, name, retry_delay_ms)))
 
     def with_reader(self, act: Callable[[Reader], object]) -> None:
         """Let one of the applications act, after it has taken what has come."""

@@ -76,6 +76,23 @@ def test_damage_hits_one_message_that_is_known() -> None:
     simulation.network.close()
 
 
+def test_what_waits_to_be_sent_may_be_purged() -> None:
+    simulation = NetworkSimulation(1)
+    alice, bob = simulation.hosts[:2]
+    alice.purge_outgoing()  # there is nothing yet
+    simulation.network.block(alice.address, bob.address)
+    sent = [Sent(number, Kind.RECOVERABLE, alice.address, (bob.address, MAIL), number) for number in (1, 2)]
+    sent[0].negative_journaling = True
+    alice.send(sent, [10, 10])
+    simulation.run_for(1)
+    alice.purge_outgoing()
+    assert alice.settled
+    assert all(each.given_up and each.in_doubt and each.may_end_unread for each in sent)
+    simulation.end()
+    assert (simulation._ends().dead, simulation.book.log((bob.address, MAIL)).read) == ({1: 1}, [])
+    simulation.network.close()
+
+
 def test_an_orderly_stop() -> None:
     simulation = NetworkSimulation(1)
     alice = simulation.hosts[0]

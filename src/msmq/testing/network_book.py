@@ -78,6 +78,8 @@ class Sent:
     """True if it was in its queue when that was purged or deleted, or on its way to a queue that was deleted."""
     refused: bool = False
     """True if its queue may not have existed when it arrived, of which nobody is told."""
+    given_up: bool = False
+    """True if it was purged while it waited to be sent: it may have arrived nevertheless."""
     damaged: bool = False
     """True if some disk has damaged it, or what somebody was to be told of it: it may be lost without a word."""
     state: Sending = Sending.ASKED
@@ -97,7 +99,7 @@ class Sent:
     @property
     def in_doubt(self) -> bool:
         """True if its sender may give it up without knowing that it arrived; transactional messages exclude that."""
-        return self.kind is not Kind.TRANSACTIONAL and self.may_expire
+        return self.kind is not Kind.TRANSACTIONAL and (self.may_expire or self.given_up)
 
 
 @dataclass(slots=True)
@@ -167,17 +169,21 @@ class Book:
     def number_of(self, packet: UserMessage) -> int | None:
         """Return the number of a message, or of the one that an acknowledgment is about. An OrderAck is about all
         messages so far, and can be lost without harm: None."""
-        about = packet.identifier.encode()
-        known = self.identifiers.get(about)
-        # After a crash an acknowledgment may have the identifier of a message that has never left.
-        if known is None or not bytes(packet.body).startswith(b"%d " % known):
-            about = packet.properties.correlation_id
-            if not any(about):
-                body = order_ack_body(packet)
-                if not isinstance(body, FinalAckBody):
-                    return None
-                about = MessageIdentifier(body.source_guid, body.message_id).encode()
+        own, about = self.own_number(packet), packet.properties.correlation_id
+        if own is not None:
+            return own
+        if not any(about):
+            body = order_ack_body(packet)
+            if not isinstance(body, FinalAckBody):
+                return None
+            about = MessageIdentifier(body.source_guid, body.message_id).encode()
         return self.identifiers[about]
+
+    def own_number(self, packet: UserMessage) -> int | None:
+        """Return the number of a message; None for what queue managers tell each other."""
+        known = self.identifiers.get(packet.identifier.encode())
+        # After a crash an acknowledgment may have the identifier of a message that has never left.
+        return known if known is not None and bytes(packet.body).startswith(b"%d " % known) else None
 
     def log(self, key: QueueKey) -> Log:
         return self.logs.setdefault(key, Log())

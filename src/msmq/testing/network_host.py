@@ -529,6 +529,20 @@ class NetworkHost:
         if self.has(name):
             self._do(lambda: self.daemon.manager.queues.purge(self.queue(name)))
 
+    def purge_outgoing(self) -> None:
+        """Purge a queue of messages that wait to be sent. Those that are being sent may have arrived already, and those
+        that say what became of others are missed by nobody."""
+        queues = [queue for queue in self.daemon.manager.core.outgoing.values() if len(queue.positions)]
+        if queues:
+            queue = self.rng.choice(queues)
+            for packet in self.packets(queue):
+                number, about = self.book.own_number(packet), self.book.number_of(packet)
+                if number is not None:
+                    self.book.sent[number].purged = self.book.sent[number].given_up = True
+                elif about is not None:
+                    self.book.sent[about].damaged = True
+            self._do(lambda: self.daemon.manager.queues.purge(queue))
+
     def make_anew(self, name: str) -> None:
         """Delete a queue and create another one of the same name."""
         if self.has(name):

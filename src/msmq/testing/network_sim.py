@@ -13,8 +13,8 @@ hold:
 - buffers and windows stay within their bounds, and nothing is remembered for ever.
 
 Applications receive messages one by one, in transactions or not, or they hold many, acknowledge some together, reject
-others and disconnect, or receive some in a transaction and take their time; others browse the queues, purge them, or
-delete one and create another.
+others and disconnect, or receive some in a transaction and take their time; others browse the queues, purge them and
+what waits to be sent, or delete one and create another.
 
 Some runs are calm: nothing fails, and no timer for resending runs out. In these everything must arrive by itself.
 Otherwise the resending could hide that one part of a daemon made another part wait.
@@ -169,6 +169,7 @@ class NetworkSimulation:
         """Return what may go wrong, with weights."""
         return {
             self.purge: 0.4,
+            self.purge_outgoing: 0.4,
             self.make_queue_anew: 0.3,
             self.cut: 3,
             self.block: 1.5,
@@ -312,6 +313,11 @@ class NetworkSimulation:
         host = self._running()
         if host is not None:
             host.purge(self.rng.choice(DESTINATIONS))
+
+    def purge_outgoing(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.purge_outgoing()
 
     def make_queue_anew(self) -> None:
         """Delete a queue and create it again; only the one without transactions, as a new queue would not know the

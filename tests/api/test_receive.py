@@ -131,12 +131,12 @@ async def test_watching_leaves_everything_where_it_is(tmp_path: Path) -> None:
         await fill(call, 3)
         stream = await opened(call, pb.PEEK, form=pb.PACKET)
         await credit(stream, 100, 30)
-        shown = (await stream.read()).packets
+        shown = await stream.read()
         assert [UserMessage.decode(packet).body for packet in shown.packets] == [b"0", b"1", b"2"]
         assert (await stream.read()).HasField("timed_out")
         await fill(call, 2)
         await credit(stream, 100)
-        more = (await stream.read()).packets
+        more = await stream.read()
         assert [UserMessage.decode(packet).body for packet in more.packets] == [b"0", b"1"]
         assert min(more.lookup_ids) > max(shown.lookup_ids)
         assert await count(call) == 5

@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import chain, groupby, repeat
 from typing import Final
 
+from msmq.errors import DecodeError
+
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _LOW_BITS: Final = 0x7F
 _LONGEST_VARINT: Final = 10
@@ -66,6 +68,17 @@ def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:
         return data, []
 
 
+def fields_in(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield the fields of a serialized message that have a length: their numbers and their values, not copied. Raises
+    DecodeError if it is none."""
+    try:
+        for field, _, value, end in _fields(data):
+            if value is not None:
+                yield field, data[value:end]
+    except (_LeaveError, IndexError):
+        raise DecodeError("no message of protocol buffers") from None
+
+
 class _LeaveError(Exception):
     """The message is better left as it is."""
 
@@ -74,10 +87,26 @@ def _without(data: memoryview, path: Sequence[int], values: list[memoryview], fi
     """A serialized message without the field at ``path``, whose values are added to ``values``. Each field that is
     looked at takes one of ``fields``."""
     kept: list[bytes | memoryview] = []
-    start = 0
-    while start < len(data):
+    for field, start, value, end in _fields(data):
         if next(fields, None) is None:
             raise _LeaveError
+        if value is None or field != path[0]:
+            kept.append(data[start:end])
+        elif len(path) > 1:
+            inner = _without(data[value:end], path[1:], values, fields)
+            kept += (lead(path[0], len(inner)), inner)
+        elif values or end - value >= LARGE_BYTES:
+            values.append(data[value:end])
+        else:
+            raise _LeaveError
+    return b"".join(kept)
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
+    """Yield the number of each field, where it begins, where its value begins if that has a length, and where it
+    ends."""
+    start = 0
+    while start < len(data):
         tag, value = _varint(data, start)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
@@ -91,17 +120,8 @@ def _without(data: memoryview, path: Sequence[int], values: list[memoryview], fi
             raise _LeaveError
         if end > len(data):
             raise _LeaveError
-        if kind != _LENGTH_DELIMITED or tag >> 3 != path[0]:
-            kept.append(data[start:end])
-        elif len(path) > 1:
-            inner = _without(data[value:end], path[1:], values, fields)
-            kept += (lead(path[0], len(inner)), inner)
-        elif values or end - value >= LARGE_BYTES:
-            values.append(data[value:end])
-        else:
-            raise _LeaveError
+        yield tag >> 3, start, value if kind == _LENGTH_DELIMITED else None, end
         start = end
-    return b"".join(kept)
 
 
 def _varint(data: memoryview, start: int) -> tuple[int, int]:

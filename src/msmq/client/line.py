@@ -49,6 +49,7 @@ from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqEr
 from msmq.wire.landing import Landing
 
 _PAUSE_S: Final = 0.05
+_BELIEVED_BYTES: Final = 4 << 20
 _LOOKS: Final = 4
 """How often the line looks for a sign of life within the time that it waits."""
 
@@ -197,7 +198,7 @@ class Line(Intake):
         self._loop = loop
         self._greeted: asyncio.Future[None] = loop.create_future()
         self._gone: asyncio.Future[None] = loop.create_future()
-        self._frames = Frames()
+        self._frames = Frames(_BELIEVED_BYTES)
         self._streams: dict[int, LineStream] = {}
         self._last = 0
         self._refusal: MQError | None = None

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.manager.messages.message import Message as Properties
 from msmq.manager.messages.message import SenderIdentifierType
 from msmq.manager.messages.serialize import deserialize
@@ -252,7 +253,7 @@ class QueuedMessage:
         return cls(queue, given.lookup_id, given.arrived_time, given.packet, given, receiver)
 
     @classmethod
-    def all_of(cls, given: pb.Packets, queue: str, receiver: Receiver | None = None) -> list[Self]:
+    def all_of(cls, given: PacketColumns, queue: str, receiver: Receiver | None = None) -> list[Self]:
         """Make messages of a delivery of several."""
         rest = {remark.index: remark for remark in given.remarks}
         rows = zip(given.lookup_ids, given.arrived_times, given.packets, strict=True)

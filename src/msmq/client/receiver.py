@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
@@ -175,11 +176,12 @@ class Receiver:
 
     # --- replies ------------------------------------------------------------------------------------------------
 
-    def _received(self, reply: pb.ReceiveReply) -> None:
+    def _received(self, reply: pb.ReceiveReply | PacketColumns) -> None:
+        if isinstance(reply, PacketColumns):
+            self._take_packets(reply)
+            return
         kind = reply.WhichOneof("reply")
-        if kind == "packets":
-            self._take_packets(reply.packets)
-        elif kind == "settled":
+        if kind == "settled":
             self._settled(reply.settled)
         elif kind == "timed_out":
             self._credit = 0
@@ -188,7 +190,7 @@ class Receiver:
         elif self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
 
-    def _take_packets(self, given: pb.Packets) -> None:
+    def _take_packets(self, given: PacketColumns) -> None:
         holder = self if self._mode is Mode.HOLD and not self._transaction else None
         messages = ReceivedMessage.all_of(given, self.queue, holder)
         self._credit -= len(messages)

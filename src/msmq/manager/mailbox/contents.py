@@ -37,6 +37,7 @@ HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
 _FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
 _IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
 _IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
+_IS_FROM_AFAR: Final = bytes(bool(marks & PositionMark.HAS_SOURCE) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks with these bits."""
 _LARGE: Final = 1 << 16
 _HEADERS_BYTES: Final = 256
@@ -190,7 +191,10 @@ class Contents:
             places = list(compress(places, positions.addresses))
         on_disk = marks if len(places) == count else bytes(compress(marks, positions.addresses))
         times = arrival_times_of(beginnings)
-        sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
+        if 1 in on_disk.translate(_IS_FROM_AFAR):
+            sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
+        else:
+            sources = [b""] * len(beginnings)
         local: dict[int, LocalAttributes] = {}
         for at in compress(range(len(packets)), on_disk.translate(_IS_LOCAL)):
             times[at], packets[at], sources[at], local[places[at]] = unpacked(

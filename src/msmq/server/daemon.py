@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TypeVar
 
 from msmq.admission.gate import Gate
@@ -28,6 +29,7 @@ from msmq.api.door import Door
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MsmqError
+from msmq.errors.tasks import raise_again
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, Expression, ObjectClass, Relation
 from msmq.manager.initialization import Identity, Settings
@@ -62,7 +64,7 @@ from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
-_ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.")
+_ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.", "msmq.admission.", "msmq.ha.writer")
 """Rooms whose uncaught errors stop the daemon, since they may have left half a change behind."""
 _EDGES: Final = ("msmq.server.inbound.connection", "msmq.server.ping_responder")
 """What is met no further inside than here costs a connection or an answer, with which all that had changed is gone. A
@@ -439,15 +441,12 @@ class Daemon:
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport or the channel
-        of applications met it: much is done outside of events. Links and group commit report errors of their tasks by
-        callbacks. When the loop tells of a task that nobody looked at, it may be long over."""
+        of applications met it: much is done outside of events. Tasks report their errors by callbacks
+        (:mod:`msmq.errors.tasks`). When the loop tells of a task that nobody looked at, it may be long over."""
         error = context.get("exception")
         if error is not None and "future" not in context and _is_internal(error):
-            rooms = (
-                frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
-            )
-            inside = (room for room in rooms if room.startswith(_ROOMS) and room not in _EDGES)
-            if self.failure is None and any(inside):
+            frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+            if self.failure is None and any(map(_is_inside, frames)):
                 self._internal_error(error)
         if self._handler_before is not None:
             self._handler_before(loop, context)
@@ -530,6 +529,12 @@ class Daemon:
 def _is_internal(error: BaseException) -> bool:
     """True for an error that only the program itself can cause."""
     return isinstance(error, Exception) and not isinstance(error, MsmqError | OSError)
+
+
+def _is_inside(frame: FrameType) -> bool:
+    """True if an error that came by here stops the daemon."""
+    room = frame.f_globals.get("__name__", "")
+    return frame.f_code is raise_again.__code__ or (room.startswith(_ROOMS) and room not in _EDGES)
 
 
 def _stopped_by(error: BaseException) -> StoreError:

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from msmq.errors.tasks import raise_again
 from msmq.store import Batch, FarDisk, Store, StoreError, StoreFullError
 
 _RETRY_FULL_S: Final = 1.0
@@ -177,8 +178,7 @@ class GroupCommit:
 
     def _begin_in_thread(self, batch: Batch) -> None:
         self._writing = self._loop.create_task(self._write_in_thread(batch))
-        # An error that nobody expects is raised again where the loop reports it at once.
-        self._writing.add_done_callback(lambda task: task.cancelled() or task.result())
+        self._writing.add_done_callback(raise_again)
 
     async def _write_in_thread(self, batch: Batch) -> None:
         taken_s = self._loop.time()

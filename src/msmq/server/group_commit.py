@@ -75,6 +75,7 @@ class GroupCommit:
         self._broken = False
         self._finishing = False
         self._lazy: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
@@ -138,6 +139,14 @@ class GroupCommit:
         was told that what it has no room for is safe."""
         self._finishing = True
         await self.drain()
+
+    async def stop(self) -> None:
+        """End what would still be done: no timer is set and no thread writes any more."""
+        for timer in (self._lazy, self._again):
+            if timer is not None:
+                timer.cancel()
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
 
     def _schedule(self) -> None:
         if not self._scheduled and self._has_room and not self._broken:
@@ -264,7 +273,7 @@ class GroupCommit:
             self._is_full = True
             self._full(True)
         _log.error("%s Trying again.", error)
-        self._loop.call_later(_RETRY_FULL_S, self._send_again, far)
+        self._again = self._loop.call_later(_RETRY_FULL_S, self._send_again, far)
 
     def _send_again(self, far: FarDisk) -> None:
         if self._broken:

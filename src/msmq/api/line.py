@@ -216,7 +216,10 @@ class Line(Intake):
             raise DecodeError(f"call {number} cannot be {name!r}")
         self._last = number
         if len(self._calls) >= _MOST_CALLS:
-            told = InsufficientResourcesError(f"{_MOST_CALLS} calls of this connection are under way.")
+            told = InsufficientResourcesError(
+                f"{_MOST_CALLS} calls of this connection are under way.",
+                advice="Wait until some of them have ended, or make another connection.",
+            )
             self._end(number, told)
             return
         call = Call(self, number, method)

@@ -372,7 +372,8 @@ class Outer(_Half):
         if self.transport is not None and not self.transport.is_closing():
             if self.other is None:
                 told = InsufficientResourcesError(
-                    f"The queue manager has no room for this connection: {reason}."
+                    f"The queue manager has no room for this connection: {reason}.",
+                    advice="Close connections that nobody needs, and connect again later.",
                 )
                 self.transport.write(farewell(told, greet=self.line is None))
             self.transport.close()

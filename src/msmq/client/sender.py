@@ -138,7 +138,10 @@ class Load:
 
 
 def _too_large(size: int) -> InsufficientResourcesError:
-    return InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
+    return InsufficientResourcesError(
+        f"{size} bytes are more than the channel takes at a time.",
+        advice="Send less at once, such as the place where a reader finds the rest.",
+    )
 
 
 @dataclass(slots=True, eq=False)

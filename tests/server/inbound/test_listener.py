@@ -101,7 +101,8 @@ async def silent(address: str, port: int, count: int, source: str) -> list[Strea
 
 
 async def test_silent_connections_keep_nobody_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """However many of them one address has: newcomers get in, and the log says what happens, once, and what came after that in the end."""
+    """However many of them one address has: newcomers get in, and the log says what happens, once, and the rest
+    in the end."""
     with caplog.at_level(logging.WARNING, "msmq.server.daemon"):
         async with neighbourhood(tmp_path, max_opening_connections=30) as here:
             alice = await here.node(ALICE)

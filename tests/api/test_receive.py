@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packets import to_deliveries
 from msmq.errors import AccessDeniedError, MQError, SharingViolationError
 from msmq.wire.message import UserMessage
 from tests.api.support import QUEUE, Caller, address, calling, daemon, from_metadata
@@ -78,6 +80,29 @@ async def test_credit_holds_and_acknowledges(tmp_path: Path) -> None:
         back = await taken(again, 300)
         assert [delivered.message.body for delivered in back] == [b"%d" % n for n in range(300, 600)]
         assert [delivered.returned_count for delivered in back[:101:50]] == [1, 1, 0]
+
+
+async def test_a_reader_hears_of_an_internal_error_while_reading_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop reads on for it, and no call is under way that would end with the error."""
+    turns: list[None] = []
+
+    def fail_later(*values: Any) -> pb.Deliveries:
+        turns.append(None)
+        if len(turns) > 1:
+            raise ZeroDivisionError
+        return to_deliveries(*values)
+
+    monkeypatch.setattr("msmq.api.receive.to_deliveries", fail_later)
+    async with daemon(tmp_path) as running, calling(address(running)) as call:
+        await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+        await fill(call, 600)
+        stream = await opened(call)
+        await credit(stream, 600)
+        assert "internal error" in str(await error_of(stream))
+        assert await count(call) == 600, "what it had goes back"
+        assert running.failure is None
 
 
 async def test_what_is_not_held_cannot_be_settled(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, groupby, repeat
+from itertools import chain, repeat
 from typing import Final
 
 from msmq.errors import DecodeError
+from msmq.wire.pieces import gathered
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _LOW_BITS: Final = 0x7F
@@ -45,13 +46,7 @@ def within(field: int, parts: Iterable[bytes]) -> list[bytes]:
     together, and large ones are what was given."""
     inside = list(parts)
     inside.insert(0, lead(field, sum(map(len, inside))))
-    if max(map(len, inside)) < LARGE_BYTES:
-        return [b"".join(inside)]
-    found: list[bytes] = []
-    for large, group in groupby(inside, lambda part: len(part) >= LARGE_BYTES):
-        together = list(group)
-        found += together if large else (b"".join(together),)
-    return found
+    return gathered(inside, LARGE_BYTES)
 
 
 def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:

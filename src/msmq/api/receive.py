@@ -15,6 +15,7 @@ from msmq.api.packets import to_deliveries, write_packets
 from msmq.api.retry import retry_of
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
+    GenericError,
     InvalidParameterError,
     IoTimeoutError,
     MQError,
@@ -119,6 +120,14 @@ class Receiver:
         except MQError as error:
             self._fail(error)
 
+    def _read_more(self) -> None:
+        try:
+            self._read_on()
+        except Exception:
+            # No call is under way that would end with it, and the reader waits.
+            self._outbox.fail(GenericError("The queue manager met an internal error, which its log tells."))
+            raise
+
     def _take(self, most: int) -> bool:
         """Ship available messages, up to ``most`` or the limits of one turn. Returns whether there were any."""
         queue = self._queue()
@@ -137,7 +146,7 @@ class Receiver:
         self._ship(reply, found)
         if self._credit and not self._planned:
             self._planned = True
-            self._loop.call_soon(self._read_on)
+            self._loop.call_soon(self._read_more)
         return True
 
     def _look(self, queue: Queue, most: int) -> Found:

@@ -14,6 +14,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError
 from msmq.client.stream import Stream
+from msmq.client.timeouts import milliseconds
 from msmq.errors import IoTimeoutError, MsmqError, QueueNotFoundError
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ class Cursor:
     async def _step(
         self, action: pb.Step.Action, timeout: float | None, count: int = 1, transaction: bytes = b""
     ) -> list[ReceivedMessage]:
-        step = pb.Step(action=action, count=count, transaction=transaction)
-        if timeout is not None:
-            step.timeout_ms = int(timeout * 1000)
-        return await self._asked(step)
+        timeout_ms = milliseconds(timeout)
+        return await self._asked(
+            pb.Step(action=action, count=count, transaction=transaction, timeout_ms=timeout_ms)
+        )
 
     async def _asked(self, step: pb.Step) -> list[ReceivedMessage]:
         reply = await self._ask(pb.BrowseRequest(step=step))
@@ -214,10 +215,12 @@ class Wanted(NamedTuple):
     def step(self, action: pb.Step.Action, timeout: float | None) -> pb.Step:
         """Make the request that looks for the message. With a ``timeout`` of None it waits, with 0 the message must be
         there."""
-        step = pb.Step(action=action, message_id=self.message_id, correlation_id=self.correlation_id)
-        if timeout is not None:
-            step.timeout_ms = int(timeout * 1000)
-        return step
+        return pb.Step(
+            action=action,
+            message_id=self.message_id,
+            correlation_id=self.correlation_id,
+            timeout_ms=milliseconds(timeout),
+        )
 
 
 class HeldAtCursor:

@@ -142,7 +142,10 @@ class LineStream:
         if size > rpc.MAX_MESSAGE_BYTES:  # the queue manager would hang up, however often this is sent
             self._line.write(*frame(CANCEL, self._number))
             self.finish(
-                InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
+                InsufficientResourcesError(
+                    f"{size} bytes are more than the channel takes at a time.",
+                    advice="Ask for less at a time, or send smaller messages.",
+                )
             )
         elif self._unsent or self._may_send <= 0:
             self._unsent.append(payload)

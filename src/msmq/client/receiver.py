@@ -23,6 +23,7 @@ from msmq.api.packet_columns import PacketColumns
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
+from msmq.client.timeouts import milliseconds
 from msmq.errors import (
     IoTimeoutError,
     MessageNotFoundError,
@@ -276,12 +277,10 @@ class Receiver:
         """Allow messages to come until the prefetch is full; at least one if somebody waits for one."""
         if self._stream is None or self._stream.over:
             return
-        wanted = max(self._prefetch - len(self._ready) - self._credit, 0)
-        if not wanted and timeout is None:
+        wanted, timeout_ms = max(self._prefetch - len(self._ready) - self._credit, 0), milliseconds(timeout)
+        if not wanted and timeout_ms is None:
             return
-        credit = pb.Credit(messages=wanted, transaction=self._transaction)
-        if timeout is not None:
-            credit.timeout_ms = int(timeout * 1000)
+        credit = pb.Credit(messages=wanted, transaction=self._transaction, timeout_ms=timeout_ms)
         self._credit += wanted
         self._stream.put(pb.ReceiveRequest(credit=credit))
 

@@ -197,7 +197,7 @@ async def test_a_place_is_never_given_twice(tmp_path: Path) -> None:
         (second,) = drain.take(2)
         assert list(second.numbers) == [2, 3]
         for lookup_id in second.lookup_ids:
-            drain.expire(lookup_id, drain.load(lookup_id))
+            drain.expire(lookup_id, alice.manager.mailbox.load(drain.queue, lookup_id))
         await alice.daemon.commit.drain()
         await alice.crash()
         await alice.start()
@@ -218,13 +218,19 @@ async def test_messages_of_concurrent_transactions_are_resent_in_the_order_of_th
         transactions.commit(late.identifier)
         drain = next(iter(alice.daemon.outgoing.drains.values()))
         (first,) = drain.take(9)
-        assert [drain.load(lookup_id).packet.body for lookup_id in first.lookup_ids] == [b"late"]
+        bodies = [
+            bytes(alice.manager.mailbox.load(drain.queue, each).packet.body) for each in first.lookup_ids
+        ]
+        assert bodies == [b"late"]
         transactions.commit(early.identifier)
         assert [run.number for run in drain.take(9)] == [2]
         drain.session_lost()
         (both,) = drain.take(9)
         assert list(both.numbers) == [1, 2]
-        assert [drain.load(lookup_id).packet.body for lookup_id in both.lookup_ids] == [b"late", b"early"]
+        bodies = [
+            bytes(alice.manager.mailbox.load(drain.queue, each).packet.body) for each in both.lookup_ids
+        ]
+        assert bodies == [b"late", b"early"]
         await alice.daemon.commit.drain()
         await alice.crash()
         await alice.start()

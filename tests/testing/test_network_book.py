@@ -8,6 +8,11 @@ import pytest
 
 from msmq.testing.network_book import Book, Broken, Ends, Kind, Sending, Sent
 from msmq.wire.classes import MessageClass
+from msmq.wire.headers import MessagePropertiesHeader
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+from msmq.wire.packets import FinalAckBody, OrderAckBody, build_order_message
+from tests.wire.builders import build, user_header
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 ORDERS = (THERE, "orders")
@@ -229,3 +234,42 @@ def test_a_plain_message_may_be_late_wherever_it_is_on_its_way() -> None:
         made.check(Ends(dead=Counter({1: most})))
         with pytest.raises(Broken, match=f"{most + 1} dead"):
             made.check(Ends(dead=Counter({1: most + 1})))
+        made.restarted(THERE, {})
+        made.check(Ends(dead=Counter({1: most + 1})))
+        with pytest.raises(Broken, match=f"{most + 2} dead"):
+            made.check(Ends(dead=Counter({1: most + 2})))
+
+
+def test_a_damaged_message_may_be_lost_and_its_neighbour_not() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL, acknowledgments=0xF, negative_journaling=True)
+    made.sent[1].damaged = True
+    with pytest.raises(Broken, match=r"number=2.*lost"):
+        made.check(Ends())
+    receive(made, 2)
+    told = {2: Counter({int(MessageClass.ACK_REACH_QUEUE): 1, int(MessageClass.ACK_RECEIVE): 1})}
+    made.check(Ends(told=told))
+    with pytest.raises(Broken, match=r"number=1.*dead 2"):
+        made.check(Ends(dead=Counter({1: 2}), told=told))
+
+
+@pytest.mark.parametrize("about", ["itself", "correlation", "final acknowledgment", "order acknowledgment"])
+def test_what_a_packet_is_about(about: str) -> None:
+    made, source = book(Kind.TRANSACTIONAL), bytes(range(16))
+    made.identifiers[MessageIdentifier(source, 7).encode()] = 1
+    packet: UserMessage
+    if about in ("itself", "correlation"):
+        user = user_header()
+        user.source_queue_manager, user.message_id = source, 7 if about == "itself" else 8
+        correlation_id = MessageIdentifier(source, 7).encode()
+        packet = build(user=user, properties=MessagePropertiesHeader(correlation_id=correlation_id))
+    else:
+        final = about == "final acknowledgment"
+        packet = build_order_message(
+            FinalAckBody(1, 1, 0, source, 7) if final else OrderAckBody.of(1, 1),
+            MessageClass.ACK_RECEIVE if final else MessageClass.ORDER_ACK,
+            source=bytes(16),
+            destination=source,
+            message_id=9,
+            sent_time=0,
+        )
+    assert made.number_of(packet) == (None if about == "order acknowledgment" else 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msmq.testing.network_book import Kind, Sending, Sent, body_of, number_in
+import pytest
+
+from msmq.testing.network_book import Broken, Kind, Sending, Sent, body_of, number_in
 from msmq.testing.network_host import MAIL, NOON, ORDERS
 from msmq.testing.network_sim import NetworkSimulation
 from msmq.wire.message import UserMessage
@@ -51,6 +53,26 @@ def test_receiving_in_a_transaction_that_aborts() -> None:
     assert not bob.receive(ORDERS)
     simulation.run_for(1)
     assert simulation.book.log((bob.address, ORDERS)).read == [1]
+    simulation.network.close()
+
+
+def test_damage_hits_one_message_that_is_known() -> None:
+    simulation = NetworkSimulation(1)
+    alice, bob = simulation.hosts[:2]
+    simulation.network.block(alice.address, bob.address)
+    sent = [Sent(number, Kind.RECOVERABLE, alice.address, (bob.address, MAIL), number) for number in (1, 2)]
+    alice.damage()
+    assert not alice.damaged, "there was nothing yet"
+    alice.send(sent, [10, 10])
+    simulation.run_for(1)
+    alice.damage(2)
+    alice.damage(2)
+    (queue,) = alice.daemon.manager.core.outgoing.values()
+    assert list(map(number_in, alice.packets(queue))) == [1]
+    assert [each.damaged for each in sent] == [False, True]
+    alice.damaged.clear()
+    with pytest.raises(Broken, match="a sound record"):
+        alice.packets(queue)
     simulation.network.close()
 
 

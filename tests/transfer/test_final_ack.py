@@ -90,6 +90,14 @@ def test_a_message_that_ends_otherwise_is_forgotten() -> None:
     assert final.receive(body(7), READ) is None
 
 
+def test_a_message_that_nobody_can_read_is_forgotten_by_its_token() -> None:
+    final = tracking(positive=True, parked=False)
+    final.forget_token("b")
+    assert final.find(body(7)) == "a"
+    final.forget_token("a")
+    assert final.find(body(7)) is None
+
+
 def test_who_wants_a_final_ack() -> None:
     assert not wants_final_ack(support.journaled(1))
     assert wants_final_ack(support.journaled(1, positive=True))

@@ -71,6 +71,10 @@ class Subscriber:
     def messages_removed(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
         """Messages left their queue, whatever messages they are."""
 
+    def messages_lost(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        """Messages left their queue because the disk has damaged them, or were found damaged when they left it: nobody
+        can tell what was in them."""
+
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Sending from ``queue`` is to stop."""
 
@@ -188,6 +192,7 @@ class Core:
         self.told_arrived: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
         self.told_deleted: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
         self.told_removed: list[Callable[[Queue, Sequence[int]], None]] = []
+        self.told_lost: list[Callable[[Queue, Sequence[int]], None]] = []
         self.tells_each = False
         """Whether a subscriber wants to know of every message that arrives or leaves."""
 
@@ -260,6 +265,7 @@ class Core:
         self.told_arrived[:] = overriding(self.subscribers, "messages_arrived")
         self.told_deleted[:] = overriding(self.subscribers, "messages_deleted")
         self.told_removed[:] = overriding(self.subscribers, "messages_removed")
+        self.told_lost[:] = overriding(self.subscribers, "messages_lost")
         self.tells_each = any(each.every_message for each in self.subscribers)
 
     @property

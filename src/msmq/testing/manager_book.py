@@ -178,15 +178,18 @@ class Book:
 
     def _readable(self, path: str, *, peek: bool = False) -> list[int]:
         """Return the messages of a queue that nobody holds, in order; with ``peek`` also those that may be peeked at
-        while somebody holds them."""
+        while somebody holds them, except damaged ones, which are left to their holders."""
         messages = self._everything() if peek else self.current.messages | self.express
         free = (self.current.messages | self.express).keys() - self.held.keys()
         return sorted(
             lookup_id
             for lookup_id, item in messages.items()
-            if item.place == path
-            and (lookup_id in free or (peek and item.wishes.peekable and not self._is_purged(lookup_id)))
+            if item.place == path and (lookup_id in free or (peek and self._is_shown(lookup_id, item)))
         )
+
+    def _is_shown(self, lookup_id: int, item: Item) -> bool:
+        """True if a message that somebody holds can be peeked at."""
+        return item.wishes.peekable and lookup_id not in self.damaged and not self._is_purged(lookup_id)
 
     def _is_purged(self, lookup_id: int) -> bool:
         """True if the message will be purged once its reader is done with it."""
@@ -251,6 +254,7 @@ class Book:
 
     def _gone(self, lookup_id: int) -> list[Change]:
         self.held.pop(lookup_id, None)
+        self.paused.pop(lookup_id, None)
         self.failures.pop(lookup_id, None)
         return [] if self.express.pop(lookup_id, None) else [Gone(lookup_id)]
 

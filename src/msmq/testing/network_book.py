@@ -14,7 +14,9 @@ from typing import Final
 
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE
+from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
+from msmq.wire.packets import FinalAckBody, order_ack_body
 
 REFUSED: Final = 0x8000
 QueueKey = tuple[str, str]
@@ -76,6 +78,8 @@ class Sent:
     """True if it was in its queue when that was purged or deleted, or on its way to a queue that was deleted."""
     refused: bool = False
     """True if its queue may not have existed when it arrived, of which nobody is told."""
+    damaged: bool = False
+    """True if some disk has damaged it, or what somebody was to be told of it: it may be lost without a word."""
     state: Sending = Sending.ASKED
     source_life: int = 0
     target_life: int = 0
@@ -88,7 +92,7 @@ class Sent:
 
     @property
     def may_end_unread(self) -> bool:
-        return self.may_expire or self.purged
+        return self.may_expire or self.purged or self.damaged
 
     @property
     def in_doubt(self) -> bool:
@@ -154,6 +158,19 @@ class Book:
     def all_can_be_told(self) -> bool:
         """True if the administration queue of every message exists."""
         return not any(sent.answered_nowhere for sent in self.sent.values())
+
+    def number_of(self, packet: UserMessage) -> int | None:
+        """Return the number of a message, or of the one that an acknowledgment is about. An OrderAck is about all
+        messages so far, and can be lost without harm: None."""
+        about = packet.identifier.encode()
+        if about not in self.identifiers:
+            about = packet.properties.correlation_id
+            if not any(about):
+                body = order_ack_body(packet)
+                if not isinstance(body, FinalAckBody):
+                    return None
+                about = MessageIdentifier(body.source_guid, body.message_id).encode()
+        return self.identifiers[about]
 
     def log(self, key: QueueKey) -> Log:
         return self.logs.setdefault(key, Log())
@@ -288,14 +305,14 @@ class Book:
         dead, journaled = ends.dead[number], ends.journaled[number]
         if read + dead > 1 or journaled > read:
             raise Broken(f"{sent}: read {read}, dead {dead}, journaled {journaled} times")
-        if read and journaled != sent.positive_journaling:
+        if read and journaled != sent.positive_journaling and not sent.damaged:
             raise Broken(f"{sent}: read, and {journaled} times in the journal")
         if dead and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
         if sent.state is Sending.CONFIRMED and not read:
             if not sent.may_end_unread:
                 raise Broken(f"{sent}: lost")
-            if sent.negative_journaling and not dead:
+            if sent.negative_journaling and not dead and not sent.damaged:
                 raise Broken(f"{sent}: expired, and not in the dead-letter queue")
         self._check_told(sent, read, ends)
 
@@ -308,8 +325,11 @@ class Book:
         if ends.dead[number] and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
         # Every host that has it when it expires makes a dead letter: its sender, who was not told yet that it arrived,
-        # the routing server, and the host where it arrives late. For a transactional message only its sender does.
-        most_dead = 1 if sent.kind is Kind.TRANSACTIONAL else 3 if sent.by_way_of else 2
+        # the routing server, and the host where it arrives late. These two may have forgotten that after a crash, when
+        # it comes again (ruling B12).
+        most_dead = 2 + self.lives[sent.target[0]] - sent.target_life
+        if sent.by_way_of:
+            most_dead += 1 + self.lives[sent.by_way_of] - sent.way_life
         if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
         self._check_told(sent, read, ends)
@@ -350,7 +370,7 @@ class Book:
         negative = [kind for kind in final if kind & REFUSED and kind != MessageClass.ACK_RECEIVE]
         if read and negative and read + len(negative) > copies and not sent.in_doubt:
             raise Broken(f"{sent}: was received, and its sender was told {sorted(map(hex, final))}")
-        if sent.state is not Sending.CONFIRMED or self.silent:
+        if sent.state is not Sending.CONFIRMED or sent.damaged or self.silent:
             return
         wants = sent.acknowledgments
         if wants & 0x1 and arrived and MessageClass.ACK_REACH_QUEUE not in classes:

@@ -7,7 +7,7 @@ queue manager as local applications do, and write into the book.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import cache, partial
 from random import Random
@@ -16,7 +16,6 @@ from typing import Any, Final, Self, TypeVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from msmq.api.desk import Desk
-from msmq.directory.local import LocalDirectory
 from msmq.errors import MQError
 from msmq.manager.access.keys import generate_key
 from msmq.manager.core import Environment, Subscriber
@@ -28,13 +27,15 @@ from msmq.manager.queues.queue import Queue, ReadResult
 from msmq.manager.queues.queues import QueueRequest
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon
-from msmq.store import StoreError, StoreOptions
+from msmq.store import DamagedRecordError, StoreError, StoreOptions
+from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss, SimulatedDisk
 from msmq.testing.faults import Fault
 from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Broken, Kind, QueueKey, Sending, Sent, body_of, number_in
 from msmq.testing.network_readers import MOST_READERS, Reader, look_through, read_span
+from msmq.testing.network_workgroup import Workgroup
 from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.testing.traffic import Delivery, Draft, Surroundings, Traffic, properties_of
 from msmq.wire.classes import MessageClass
@@ -127,33 +128,6 @@ class _Observer(Subscriber):
         log.expired.add(number)
 
 
-class Workgroup:
-    """Hosts that reach each other only through one of them, and the names of their queues."""
-
-    def __init__(self, addresses: Mapping[str, str], router: str) -> None:
-        """``addresses`` maps the names of the hosts to their addresses."""
-        self.directory = LocalDirectory(
-            {
-                "sites": [{"name": "Paris"}],
-                "hosts": [
-                    {
-                        "name": name,
-                        "addresses": [address],
-                        "sites": ["Paris"],
-                        **({"routing_server": True} if name == router else {"out_routing_servers": [router]}),
-                    }
-                    for name, address in addresses.items()
-                ],
-            }
-        )
-        self.router = addresses[router]
-        self.names: dict[QueueKey, str] = {}
-
-    def between(self, source: str, target: str) -> str:
-        """Return the address of the router between two hosts, or an empty text if one of them is the router."""
-        return "" if self.router in (source, target) else self.router
-
-
 class NetworkHost:
     """One computer."""
 
@@ -186,6 +160,8 @@ class NetworkHost:
         self.readers: list[Reader] = []
         """Applications that hold messages; they end with the queue manager."""
         self.names: dict[int, str] = {}
+        self.damaged: dict[int, int] = {}
+        """The numbers of messages that the disk has damaged, by lookup identifier."""
         self.crashes = self.restarts = 0
         self._workgroup = workgroup
         self._config = replace(config, name=name, listen=(address,))
@@ -337,8 +313,41 @@ class NetworkHost:
         return self.daemon.manager.core.by_path[f"{self.name}\\private$\\{name}".lower()]
 
     def packets(self, queue: Queue) -> list[UserMessage]:
-        mailbox = self.daemon.manager.mailbox
-        return [mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
+        """The sound messages of a queue."""
+        found = (self.packet(queue, entry.lookup_id) for entry in queue.positions)
+        return [packet for packet in found if packet is not None]
+
+    def packet(self, queue: Queue, lookup_id: int) -> UserMessage | None:
+        """A message of a queue; None if the disk has damaged it."""
+        try:
+            return self.daemon.manager.mailbox.load(queue, lookup_id).packet
+        except DamagedRecordError as error:
+            if lookup_id not in self.damaged:
+                raise Broken(f"a sound record of {self} cannot be read") from error
+            return None
+
+    def damage(self, number: int | None = None) -> None:
+        """Flip a bit in a message that waits on the disk, to be sent or to be read: in one of them, or in the one with
+        this number. Only this message may be lost."""
+        disk, store = self.disk, self.daemon.store
+        assert isinstance(disk, SimulatedDisk)
+        here = [self.queue(name) for name in DESTINATIONS if self.has(name)]
+        found = [
+            (entry, about)
+            for queue in (*self.daemon.manager.core.outgoing.values(), *here)
+            for entry in queue.positions
+            if entry.address and store.is_durable(entry.address, entry.address)
+            if entry.lookup_id not in self.damaged  # the same bit twice mends it
+            if (packet := self.packet(queue, entry.lookup_id)) is not None
+            if (about := self.book.number_of(packet)) is not None and number in (None, about)
+        ]
+        if found:
+            entry, about = self.rng.choice(found)
+            self.damaged[entry.lookup_id] = about
+            self.book.sent[about].damaged = True
+            segment, offset = place(entry.address)
+            bit = self.rng.randrange(8 * (RECORD_SIZE + entry.size))
+            disk.flip(segment_name(segment), offset + bit // 8, 1 << bit % 8)
 
     def _do(self, action: Callable[[], T]) -> T | None:
         """Make a call as an application. Returns None if the queue manager refuses it, or if a power failure or an
@@ -533,21 +542,37 @@ class NetworkHost:
     @property
     def settled(self) -> bool:
         """True if everything that was sent from here has come to its end, and everything here was received."""
-        core = self.daemon.manager.core
-        return not any(len(queue.positions) for queue in core.outgoing.values()) and not any(
-            not self.has(name) or len(self.queue(name).positions) for name in DESTINATIONS
+        outgoing = self.daemon.manager.core.outgoing.values()
+        return not any(self._waits(queue) for queue in outgoing) and all(
+            self.has(name) and not len(self.queue(name).positions) for name in DESTINATIONS
         )
+
+    def _waits(self, queue: Queue) -> bool:
+        """True if a queue holds a message that something will still happen to. If a disk has damaged a message at its
+        destination, its sender may wait in vain for what becomes of it."""
+        if not any(sent.damaged for sent in self.book.sent.values()):
+            return len(queue.positions) > 0
+        numbers = set(map(self.book.number_of, self.packets(queue)))
+        return any(number is None or not self.book.sent[number].damaged for number in numbers)
 
     def leftovers(self) -> dict[str, int]:
         """Return what the daemon still remembers of messages that are gone."""
         self._note_silence()
-        outgoing = self.daemon.outgoing
-        drains = outgoing.drains.values()
+        outgoing, copies = self.daemon.outgoing, self.daemon.arrivals.forwarding.copies
+        drains, queues = outgoing.drains.values(), self.daemon.manager.core.queues
+        awaited = [each.token for each in outgoing.final_acks._tracked.values()]
+        placed = [(drain.queue, each) for drain in drains for each in (*drain.numbers, *drain.parked)]
+        copied = [(queues[number], each) for (number, _), each in copies.items()]
         return {
-            "messages awaiting a FinalAck": len(outgoing.final_acks),
-            "places": sum(len(drain.numbers) + len(drain.parked) for drain in drains),
-            "messages in transit": len(self.daemon.arrivals.forwarding.copies),
+            "messages awaiting a FinalAck": _gone((drain.queue, each) for drain, each in awaited),
+            "places": _gone(placed),
+            "messages in transit": _gone(copied),
         }
+
+
+def _gone(places: Iterable[tuple[Queue, int]]) -> int:
+    """Return how many of these messages are no longer there."""
+    return sum(queue.positions.get(lookup_id) is None for queue, lookup_id in places)
 
 
 def _complete(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -56,11 +56,12 @@ class Reader:
     def note(self) -> None:
         """Record what is held for this application, even if it has not been given it yet: others may receive later
         messages first."""
-        descriptor, mailbox = self._receiver.descriptor, self._host.daemon.manager.mailbox
+        descriptor = self._receiver.descriptor
         if descriptor.queue is not None:
             for lookup_id in descriptor.begun - self._noted:
-                number = number_in(mailbox.load(descriptor.queue, lookup_id).packet)
-                self._host.book.log(self._key).held.add(number)
+                packet = self._host.packet(descriptor.queue, lookup_id)
+                if packet is not None:
+                    self._host.book.log(self._key).held.add(number_in(packet))
             self._noted |= descriptor.begun
 
     def hear(self) -> None:
@@ -110,8 +111,12 @@ def look_through(host: NetworkHost, name: str) -> None:
     """Walk over a queue with a cursor and check that it shows what can be read, in order. Some messages can be peeked
     at while somebody holds them."""
     queue = host.queue(name)
-    free = [entry.lookup_id for entry in queue.positions if entry.state is PositionState.AVAILABLE]
-    visible = {*free, *queue.peekable_when_locked}
+    free = [
+        entry.lookup_id
+        for entry in queue.positions
+        if entry.state is PositionState.AVAILABLE and entry.lookup_id not in host.damaged
+    ]
+    visible = {*free, *queue.peekable_when_locked, *host.damaged}
     answers = KeptAnswers()
     request = pb.OpenToReceive(queue=_name(name), mode=pb.PEEK, form=pb.PACKET)
     receiver = Receiver(host.desk, request, cast(Outbox, answers), CALLER)

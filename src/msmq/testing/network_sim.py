@@ -2,8 +2,9 @@
 
 A run depends on its seed alone. Two or three hosts exchange messages of all kinds, directly or through a routing
 server, while connections break between any two bytes, hosts lose sight of each other, processes are killed, machines
-lose power in the middle of a write, disks fill up and fail, clocks jump, and queue managers meet internal errors, which
-end them. Then the trouble ends, time passes, everything is received, and the following must hold:
+lose power in the middle of a write, disks fill up, fail and damage messages, clocks jump, and queue managers meet
+internal errors, which end them. Then the trouble ends, time passes, everything is received, and the following must
+hold:
 
 - a transactional message is received exactly once, in order, or not at all, and then its sender knows;
 - a recoverable message that its sender was told is kept arrives;
@@ -41,9 +42,9 @@ from msmq.testing.network_host import (
     MAIL,
     ORDERS,
     NetworkHost,
-    Workgroup,
 )
 from msmq.testing.network_readers import Reader
+from msmq.testing.network_workgroup import Workgroup
 from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.transfer.timers import TimerSettings
 
@@ -158,6 +159,8 @@ class NetworkSimulation:
             self._steps |= self._trouble()
         if replicated and not calm:
             self._steps[self.fail_over] = 1
+        elif not calm:
+            self._steps[self.damage] = 0.8
 
     def _trouble(self) -> dict[Callable[[], None], float]:
         """Return what may go wrong, with weights."""
@@ -352,6 +355,12 @@ class NetworkSimulation:
 
     def fail_disk(self) -> None:
         self.rng.choice(self.hosts).disk.failing_syncs = 1
+
+    def damage(self) -> None:
+        """Let a disk damage a message."""
+        host = self._running()
+        if host is not None:
+            host.damage()
 
     def fail_over(self) -> None:
         """Give the database of a host another primary, now or in the middle of the next commit."""

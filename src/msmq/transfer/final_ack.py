@@ -100,6 +100,10 @@ class FinalAcks(Generic[T]):
         """Stop tracking a message that ended otherwise: it expired, or an administrator deleted it."""
         self._tracked.pop(message_id, None)
 
+    def forget_token(self, token: T) -> None:
+        """Stop tracking a message that nobody can read any more, so that its identifier is unknown."""
+        self._tracked = {number: each for number, each in self._tracked.items() if each.token != token}
+
     def find(self, body: FinalAckBody) -> T | None:
         """Return the message that a FinalAck is about; None if it is not ours or no longer tracked."""
         tracked = self._tracked.get(body.message_id) if body.source_guid in self._own_guids else None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from msmq.errors import MessageStorageFailedError
-from msmq.manager.mailbox.positions import END, START
+from msmq.errors import IoTimeoutError, MessageStorageFailedError
+from msmq.manager.core import Subscriber
+from msmq.manager.mailbox.positions import END, START, PositionMark
 from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.model import MessageSeekAction
 from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.store.layout import place, segment_name
 from msmq.wire.layout import FIXED_SIZE
-from tests.manager.support import NOON, Host, message
+from tests.manager.support import NOON, Host, body_of, message, status_of
 
 LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
 
@@ -93,6 +97,83 @@ def test_damage_at_a_place_of_somebody_else_stays_there(host: Host, queue: Queue
     assert (len(queue.positions), host.manager.core.lost_records) == (3, [])
     assert mailbox.fetch(queue, places[1].lookup_id) is None
     assert (len(queue.positions), len(host.manager.core.lost_records)) == (2, 1)
+
+
+@pytest.mark.parametrize("event", ["peek", "cursor", "first", "last", "many", "show"])
+@pytest.mark.parametrize("holder", ["reader", "receiving", "sending"])
+def test_who_may_only_peek_passes_over_damage_and_leaves_it_to_its_holder(holder: str, event: str) -> None:
+    host = Host(spying=False)
+    queue = host.queue(transactional=holder != "reader")
+    transaction = host.transactions.create()
+    own = transaction if holder == "sending" else None
+    places = [
+        host.send(queue, body, own, recoverable=True, allow_peek_when_locked=True)
+        for body in (b"0", b"1", b"2")
+    ]
+    reader, other = host.reader(queue), host.reader(queue)
+    if holder != "sending":
+        hold = reader.begin if holder == "reader" else partial(reader.receive, transaction=transaction)
+        assert [body_of(hold()) for _ in places] == [b"0", b"1", b"2"]
+    damage(host, places[0])
+    damage(host, places[2])
+    if event == "many":
+        found = host.reading.look_on(other.descriptor, other.cursor(), 5, 1 << 20)
+        assert found.ids.tolist() == [places[1].lookup_id]
+    elif event == "show":
+        shown = [host.reading.show(other.descriptor, one.lookup_id) for one in places]
+        assert [one is not None for one in shown] == [False, True, False]
+    elif event == "cursor":
+        cursor = other.cursor()
+        assert body_of(other.peek(cursor=cursor)) == b"1"
+        assert status_of(other.peek_next(cursor)) == IoTimeoutError.code
+    elif event == "peek":
+        assert body_of(other.peek()) == b"1"
+    else:
+        assert body_of(other.lookup(0, MessageSeekAction[event.upper()])) == b"1"
+    assert (len(queue.positions), host.manager.core.lost_records) == (3, []), "it was not theirs to remove"
+    if holder == "reader":
+        assert host.reading.keep(reader.descriptor, [one.lookup_id for one in places]) == 3
+    else:
+        host.transactions.commit(transaction.identifier)
+    assert [body_of(other.receive()) for _ in range(2)] == [b"1" if holder == "sending" else None, None]
+    assert (len(queue.positions), host.manager.core.total_bytes) == (0, 0)
+
+
+class Lost(Subscriber):
+    """What subscribers are told of damage."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Queue, list[int]]] = []
+
+    def messages_lost(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        self.heard.append((queue, [*lookup_ids]))
+
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        """To be told of a message that is asked for, it has to be read."""
+
+
+@pytest.mark.parametrize("how", ["set aside", "purged", "buried", "cleaned"])
+def test_subscribers_are_told_of_messages_that_nobody_could_read(how: str) -> None:
+    host = Host(spying=False)
+    lost = Lost()
+    host.manager.subscribe(lost)
+    queue = host.queue()
+    asked: dict[str, Any] = {"recoverable": True, "admin": "OS:HOST\\private$\\admin", "acknowledge": 0xF}
+    places = [host.send(queue, body, **asked) for body in (b"0", b"1", b"2", b"3")]
+    for one in places if how == "buried" else ():
+        queue.positions.mark(one.lookup_id, PositionMark.KEPT_UNREAD)
+    damage(host, places[1])
+    damage(host, places[2])
+    bad = [places[1].lookup_id, places[2].lookup_id]
+    if how == "set aside":
+        host.manager.mailbox.look(queue, START, 10, 1 << 20)
+    elif how == "cleaned":
+        host.store.compact(host.manager.cleaning)
+    else:
+        host.manager.queues.purge(queue)
+    told = [lookup_id for where, ids in lost.heard for lookup_id in ids if where is queue]
+    assert told == bad
+    assert not queue.positions.find(bad).ids
 
 
 def test_headers_of_large_messages_are_read_without_their_bodies(host: Host, queue: Queue) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.ledger.ledger import Kind, LostRecord
-from msmq.manager.mailbox.positions import END, PositionMark, Positions, no_positions
+from msmq.manager.mailbox.positions import END, PositionMark, Positions, PositionState, no_positions
 from msmq.manager.mailbox.seek import next_readable
 from msmq.manager.mailbox.stored import (
     CUTS,
@@ -105,14 +105,22 @@ class Contents:
         while True:
             if peek and queue.peekable_when_locked:
                 positions = self._peekable(queue, behind, upto)
+                found = self.peek(queue, positions)
             else:
                 positions = queue.positions.available(behind, most, most_bytes, upto)
-            if not positions.ids:
-                return Found()
-            found = self.read(queue, positions)
-            if len(found):
+                found = self.read(queue, positions)
+            if len(found) or not positions.ids:
                 return found
             behind = positions.ids[-1]
+
+    def peek(self, queue: Queue, positions: Positions) -> Found:
+        """Read the message at one place, which somebody else may hold. Who only peeks must not remove a damaged message
+        from under its holder, so it stays; but nobody peeks at it any more."""
+        held = any(state != PositionState.AVAILABLE for state in positions.states)
+        found = self.read(queue, positions, ours=not held)
+        if held and not len(found):
+            queue.peekable_when_locked.difference_update(positions.ids)
+        return found
 
     @staticmethod
     def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
@@ -230,10 +238,16 @@ class Contents:
 
     def _set_aside(self, queue: Queue, lookup_id: int, error: Exception) -> None:
         core = self.core
-        with core.event(0, 1, freeing=True):
+        with core.event(0, 2, freeing=True):
             core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
             self._empty(queue, queue.positions.find((lookup_id,)))
             core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
+            self.tell_lost(queue, (lookup_id,))
+
+    def tell_lost(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Tell subscribers of messages that are gone and that nobody could read. Each may write a record."""
+        for tell in self.core.told_lost:
+            tell(queue, ids)
 
     def _empty(self, queue: Queue, positions: Positions, *, forget: bool = True) -> None:
         """Remove places with everything kept for them, and free their records unless ``forget`` is false because the
@@ -263,3 +277,4 @@ class Contents:
     def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
         """Remove a message whose record the store has found damaged and dropped while it cleaned up."""
         self._empty(queue, queue.positions.find((lookup_id,)), forget=False)
+        self.tell_lost(queue, (lookup_id,))

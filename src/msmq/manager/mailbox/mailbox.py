@@ -294,21 +294,21 @@ class Mailbox(Contents):
             elif with_copies and recorded:
                 chosen = b"\1" * len(positions.ids)
             messages = self._read_first(queue, positions, chosen, known)
-        told = [messages[one] for one in compress(positions.ids, telling) if one in messages]
         if buried:
-            self._remove_with_dead_letters(queue, positions, reason, messages, told, recorded=recorded)
+            self._remove_with_dead_letters(queue, positions, reason, messages, telling, recorded=recorded)
             return len(positions.ids)
         size, records = deletion_bytes(len(positions.ids))
         if with_copies:
             records = 1 + _RECORDS_EACH * len(positions.ids)
             size = sum(positions.sizes) + LARGEST_ENVELOPE if recorded else 0
-        records = max(records, 1 + len(told)) if not recorded else records + len(told)
+        told = telling.count(1)
+        records = max(records, 1 + told) if not recorded else records + told
         with self.core.event(size, records, freeing=True):
             if with_copies:
                 self._to_journal(queue, positions, messages, recorded=recorded)
             else:
                 self._delete(queue, positions, reason, recorded=recorded)
-            self._tell_deleted(queue, positions.ids, told, reason)
+            self._tell_deleted(queue, positions.ids, telling, messages, reason)
         return len(positions.ids)
 
     def _telling(self, queue: Queue, positions: Positions, reason: int, quiet: bool) -> bytes:
@@ -351,10 +351,16 @@ class Mailbox(Contents):
             self.core.ledger.delete_messages(stored, reason)
         self._empty(queue, positions)
 
-    def _tell_deleted(self, queue: Queue, ids: Sequence[int], told: list[StoredMessage], reason: int) -> None:
-        if told:
-            for tell in self.core.told_deleted:
+    def _tell_deleted(
+        self, queue: Queue, ids: Sequence[int], telling: bytes, messages: Known, reason: int
+    ) -> None:
+        if telling:
+            concerned = list(compress(ids, telling))
+            told = [messages[one] for one in concerned if one in messages]
+            for tell in self.core.told_deleted if told else ():
                 tell(queue, told, reason)
+            if len(told) < len(concerned):
+                self.tell_lost(queue, [one for one in concerned if one not in messages])
         for tell_removed in self.core.told_removed:
             tell_removed(queue, ids)
 
@@ -392,7 +398,7 @@ class Mailbox(Contents):
         positions: Positions,
         reason: int,
         messages: Mapping[int, StoredMessage],
-        told: list[StoredMessage],
+        telling: bytes,
         *,
         recorded: bool,
         certain: dict[int, Queue] | None = None,
@@ -417,7 +423,7 @@ class Mailbox(Contents):
                 for grave in dict.fromkeys(graves.values()):
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
                     self.put(grave, Batch.of(letters, *self.core.own_identifiers), freeing=True)
-            self._tell_deleted(queue, positions.ids, told, reason)
+            self._tell_deleted(queue, positions.ids, telling, messages, reason)
 
     def bury(self, queue: Queue, ids: Sequence[int], reason: int) -> set[int]:
         """Make messages dead letters of this computer, whatever their senders asked for. Returns which; those that the
@@ -439,11 +445,9 @@ class Mailbox(Contents):
                 used += message.size
         chosen = positions.only([index for index, one in enumerate(positions.ids) if one in graves])
         if graves:
-            told = [
-                messages[one] for one in compress(chosen.ids, self._telling(queue, chosen, reason, False))
-            ]
+            telling = self._telling(queue, chosen, reason, False)
             self._remove_with_dead_letters(
-                queue, chosen, reason, messages, told, recorded=False, certain=graves
+                queue, chosen, reason, messages, telling, recorded=False, certain=graves
             )
         return set(graves)
 

@@ -186,14 +186,17 @@ class Reading:
 
     def show(self, descriptor: OpenQueueDescriptor, lookup_id: int) -> StoredMessage | None:
         """A message at a place that a read has returned: one that this descriptor holds, or that anybody may peek at.
-        None if that is no longer so, or if the message is damaged, which removes it."""
+        None if that is no longer so, or if the message is damaged, which removes it unless somebody else holds it."""
         queue = self._queue_of(descriptor)
         entry = queue.positions.get(lookup_id)
         if entry is None:
             return None
-        if entry.state is _AVAILABLE or lookup_id in descriptor.begun:
+        if lookup_id in descriptor.begun:
             return self.mailbox.fetch(queue, lookup_id)
-        return self.mailbox.load(queue, lookup_id) if allows_peek_when_locked(queue, entry) else None
+        if entry.state is not _AVAILABLE and not allows_peek_when_locked(queue, entry):
+            return None
+        found = self.mailbox.peek(queue, queue.positions.find((lookup_id,)))
+        return found.message(0) if len(found) else None
 
     def dequeue_end(
         self,
@@ -460,15 +463,12 @@ class Reading:
                     assert read.two_phase_read
                     self._take(read, queue, Found(positions))
                 return ReadResult(MQ_OK, None, position)
-            if positions.states[0] == _AVAILABLE:
-                found = self.mailbox.read(queue, positions)
-                if not len(found):
-                    return None
-                message = found.message(0)
-                if read.destructive:
-                    self._take(read, queue, found)
-            else:
-                message = self.mailbox.load(queue, lookup_id)  # somebody else holds the message
+            found = self.mailbox.peek(queue, positions)  # somebody else may hold the message
+            if not len(found):
+                return None
+            message = found.message(0)
+            if read.destructive:
+                self._take(read, queue, found)
         except MQError as error:
             return ReadResult(error.code)
         return ReadResult(MQ_OK, message, position)

@@ -143,6 +143,10 @@ class Forwarding(Subscriber):
                 self._manager.mailbox.remove(queue, (entry.lookup_id,), MessageClass.NORMAL)
             (self.copies[key],) = self._manager.mailbox.put(queue, batch)
 
+    def messages_lost(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        for key in [key for key, copy in self.copies.items() if copy in lookup_ids]:
+            del self.copies[key]
+
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
         if not self.copies or not isinstance(queue, OutgoingQueue):
             return

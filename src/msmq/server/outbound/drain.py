@@ -34,7 +34,7 @@ from msmq.server.outbound.runs import (
     Run,
     awaited,
     journaled,
-    look,
+    limits_of,
     runs_in,
     runs_of,
     together,
@@ -43,7 +43,7 @@ from msmq.server.outbound.settlement import Receivers
 from msmq.transfer.final_ack import Fate, Tracked
 from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run
 from msmq.wire.classes import MessageClass
-from msmq.wire.headers import INFINITE, USER_TH
+from msmq.wire.headers import USER_TH
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ class Drain:
         self._sender = self._new_sender(now_ms, self._places.last)
         again = []
         for sequence_id, number, lookup_id in found:
+            if (message := outgoing.read(self.queue, lookup_id)) is None:
+                continue
             positions.set_state(lookup_id, PositionState.LOCKED)
-            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Awaited(self, lookup_id))
+            tracked = outgoing.final_acks.track(message.packet, Awaited(self, lookup_id))
             self.numbers[lookup_id] = number
             self._told.add(lookup_id)
             released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
@@ -150,9 +152,6 @@ class Drain:
     def waiting(self) -> bool:
         """Whether there is anything to send."""
         return bool(self._again) or self.queue.positions.next_available(START) is not None
-
-    def load(self, lookup_id: int) -> StoredMessage:
-        return self.outgoing.mailbox.load(self.queue, lookup_id)
 
     def take(self, most: int) -> list[Run]:
         """Choose up to ``most`` messages to send, with no more bytes than one write should have. They may leave once
@@ -264,7 +263,8 @@ class Drain:
     def _prepare(self, run: Run, kind: int) -> bool | None:
         """Whether a message that is late or to be encrypted can be sent; None if it was given up."""
         (lookup_id,) = run.lookup_ids
-        message = self.load(lookup_id)
+        if (message := self.outgoing.read(self.queue, lookup_id)) is None:
+            return None
         if kind & LATE:
             return None if self.expire(lookup_id, message) else False
         if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
@@ -342,14 +342,16 @@ class Drain:
         self._again = deque(runs_of(self, sorted(merged.items()), self._appended))
 
     def with_packets(self, run: Run) -> list[Run]:
-        """The messages of a run with their packets, except those that could not be encrypted."""
+        """The messages of a run with their packets, except those that are damaged or could not be encrypted."""
         if run.packets is not None:
             return [run]
         packets = []
         for lookup_id in run.lookup_ids:
-            message = self.load(lookup_id)
-            private = message.local.private
-            packets.append(self._sealed(lookup_id, message) if private else message.packet.data)
+            message = self.outgoing.read(self.queue, lookup_id)
+            if message is not None and message.local.private:
+                packets.append(self._sealed(lookup_id, message))
+            else:
+                packets.append(None if message is None else message.packet.data)
         run.packets = [packet or b"" for packet in packets]
         return [run] if all(packets) else list(run.parts(packets))
 
@@ -472,13 +474,17 @@ class Drain:
 
     def gone(self, lookup_id: int, message: StoredMessage) -> None:
         """Forget a message that somebody else has deleted."""
+        self.lost(lookup_id)
+        self._forget_final_ack(message.packet)
+
+    def lost(self, lookup_id: int) -> None:
+        """Forget a message that is gone and that nobody could read."""
         number = self.numbers.pop(lookup_id, None)
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
         self._journaled.discard(lookup_id)
         self._told.discard(lookup_id)
-        self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
 
     def _forget_final_ack(self, packet: UserMessage) -> None:
@@ -514,15 +520,8 @@ class Drain:
         return bool(self._unwatched)
 
     def _watch(self, messages: Iterable[tuple[int, bytes]]) -> None:
-        ids, last_seconds = array("Q"), array("Q")
-        for lookup_id, packet in messages:
-            ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
-            self._changed = self._changed or bool(flags & USER_TH)
-            limit_s = min(ttrq_s, ttbr_s)
-            # A transactional message in transit is refused by its receiver, which ends it.
-            if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
-                ids.append(lookup_id)
-                last_seconds.append(sent_time + limit_s)
+        ids, last_seconds, transactional = limits_of(messages, self._own_guids)
+        self._changed = self._changed or transactional
         self._expiries.add(ids, last_seconds)
 
     @property
@@ -550,7 +549,8 @@ class Drain:
             self.connection is None or any(number in run.numbers for run in self._again)
         )
         if entry.state is PositionState.AVAILABLE or placed_and_idle:
-            return self.expire(lookup_id, self.load(lookup_id))
+            message = self.outgoing.read(self.queue, lookup_id)
+            return message is not None and self.expire(lookup_id, message)
         return self.connection is None
 
     def expire(self, lookup_id: int, message: StoredMessage) -> bool:

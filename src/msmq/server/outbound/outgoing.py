@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Subscriber
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.model import ConnectionHistoryEntry, ConnectionStatus, OutgoingState
@@ -135,6 +136,14 @@ class Outgoing(Subscriber):
             for message in messages:
                 drain.gone(message.lookup_id, message)
 
+    def messages_lost(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        drain = self.drains.get(queue.number)
+        if drain is not None:
+            self.deletions += 1
+            for lookup_id in lookup_ids:
+                drain.lost(lookup_id)
+                self.final_acks.forget_token(Awaited(drain, lookup_id))
+
     def resume_queue(self, queue: OutgoingQueue) -> None:
         drain = self.drains.get(queue.number)
         if drain is not None:
@@ -146,6 +155,14 @@ class Outgoing(Subscriber):
                 self._wake(drain)
 
     # Drains and links
+
+    def read(self, queue: OutgoingQueue, lookup_id: int) -> StoredMessage | None:
+        """Read a message that waits in a queue. None if the disk has damaged it: then it leaves the queue, as soon as
+        there is room to record that, and only it is lost."""
+        try:
+            return self.mailbox.fetch(queue, lookup_id)
+        except MessageStorageFailedError:
+            return None
 
     def _drain(self, queue: OutgoingQueue) -> Drain:
         drain = self.drains.get(queue.number)

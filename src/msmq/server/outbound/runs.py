@@ -17,13 +17,13 @@ from msmq.manager.mailbox.contents import Found
 from msmq.manager.messages.message import SenderMessageClass
 from msmq.transfer.final_ack import Fate
 from msmq.wire.classes import MessageClass
-from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, BaseHeader, UserHeader
+from msmq.wire.headers import INFINITE, USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, BaseHeader, UserHeader
 from msmq.wire.layout import TRANSACTION, class_of, reader, user_end
 
 if TYPE_CHECKING:
     from msmq.server.outbound.drain import Drain
 
-look: Final = reader(
+_look: Final = reader(
     (BaseHeader, {"time_to_reach_queue_s"}),
     (UserHeader, {"source_queue_manager", "time_to_be_received_s", "sent_time", "flags"}),
 )
@@ -124,6 +124,23 @@ def together(runs: Iterable[Run]) -> list[Run]:
     return merged
 
 
+def limits_of(
+    messages: Iterable[tuple[int, bytes]], own_guids: Collection[bytes]
+) -> tuple[array[int], array[int], bool]:
+    """The messages that have to leave in time, given as (lookup identifier, packet): their lookup identifiers and last
+    seconds; and whether any message at all is transactional."""
+    ids, last_seconds, transactional = array("Q"), array("Q"), False
+    for lookup_id, packet in messages:
+        ttrq_s, source, ttbr_s, sent_time, flags = _look(packet)
+        transactional = transactional or bool(flags & USER_TH)
+        limit_s = min(ttrq_s, ttbr_s)
+        # A transactional message in transit is refused by its receiver, which ends it.
+        if limit_s != INFINITE and not (flags & USER_TH and source not in own_guids):
+            ids.append(lookup_id)
+            last_seconds.append(sent_time + limit_s)
+    return ids, last_seconds, transactional
+
+
 def _kind(each: tuple[int, bytes, int, int, int], own_guids: Collection[bytes], now_s: int) -> int:
     ttrq_s, source, ttbr_s, sent_time, flags = each
     kind = flags & USER_TH if source in own_guids else flags & USER_TH | _PASSING
@@ -140,7 +157,7 @@ def runs_in(
     """Divide messages into runs, each with its kind and with the messages that are journaled on arrival: those of this
     host whose senders want it and that have no transaction."""
     # Messages that were sent in the same second have the same values here, so only few are examined.
-    looks = list(map(look, found.packets))
+    looks = list(map(_look, found.packets))
     kind_of = {each: _kind(each, own_guids, now_s) for each in set(looks)}
     kinds = [kind_of[each] for each in looks]
     for index, local in found.local.items():

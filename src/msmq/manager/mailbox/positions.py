@@ -365,8 +365,7 @@ class PositionList:
         if len(tops) > 1:
             order = sorted(range(len(ids)), key=ids.__getitem__)
             pick = picker(order)
-            ids, addresses = array("Q", pick(ids)), array("Q", pick(addresses))
-            sizes, fronts = array("I", pick(sizes)), array("H", pick(fronts))
+            ids, addresses, sizes, fronts = map(pick, (ids, addresses, sizes, fronts))
             marks = bytes(pick(marks))
         start = 0
         for top in sorted(tops):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, repeat
+from operator import not_
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -518,9 +519,7 @@ class Mailbox(Contents):
         peekable = source.peekable_when_locked.intersection(ids)
         express = {}
         if len(on_disk) < len(ids):
-            express = {
-                one: source.volatile[one] for one in compress(ids, map((0).__eq__, positions.addresses))
-            }
+            express = {one: source.volatile[one] for one in compress(ids, map(not_, positions.addresses))}
         if not recorded:
             core.ledger.move_messages(on_disk, target.number)
         self._empty(source, positions, forget=False)

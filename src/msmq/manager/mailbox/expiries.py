@@ -68,7 +68,7 @@ class Buckets:
 
     def add(self, ids: Iterable[int], seconds: Iterable[int]) -> None:
         """Add messages, each with its second."""
-        buckets, heap = self._buckets, self._seconds
+        buckets, heap, count = self._buckets, self._seconds, self._count
         for lookup_id, second in zip(ids, seconds, strict=True):
             bucket = buckets.get(second)
             if bucket is None:
@@ -76,7 +76,8 @@ class Buckets:
                 heappush(heap, second)
             else:
                 bucket.append(lookup_id)
-            self._count += 1
+            count += 1
+        self._count = count
         if self._count > _SMALLEST_SWEEP and self._count > 2 * len(self._positions):
             self._sweep()
 

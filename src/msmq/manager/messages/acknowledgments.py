@@ -27,7 +27,7 @@ from msmq.manager.queues.outgoing_queues import Purpose, queue_manager_of
 from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import Queues
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import Acknowledgment, acknowledgment
+from msmq.wire.delivery import Acknowledgment, acknowledgments
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE
 from msmq.wire.identifiers import MessageIdentifier
@@ -76,20 +76,17 @@ class Acknowledging(Subscriber):
         """Send Administration Acknowledgment for each message for which one is due. Those that cannot be sent are
         counted and do not affect the messages."""
         due: dict[str, list[Acknowledgment]] = {}
-        for packet in packets:
-            found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
-            if found is None:
-                continue
+        for found in acknowledgments(packets, fate, send_insecure_nacks=self.send_insecure_nacks):
             for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
             self.unsent += found.untold or not found.destinations
-        for destination, acknowledgments in due.items():
+        for destination, answers in due.items():
             try:
-                self._send(destination, acknowledgments)
+                self._send(destination, answers)
             except MsmqError:
-                send = partial(self._send_late, destination, acknowledgments, self.queues.outgoing.cause)
+                send = partial(self._send_late, destination, answers, self.queues.outgoing.cause)
                 if not self.later(destination, send):
-                    self.unsent += len(acknowledgments)
+                    self.unsent += len(answers)
 
     def _send_late(self, destination: str, due: list[Acknowledgment], cause: str) -> None:
         try:

@@ -276,15 +276,18 @@ class Sending:
     def move_to_system_queue(self, queue: Queue, lookup_ids: Sequence[int], target: Queue) -> None:
         """Move messages to a journal or a dead-letter queue. Those for which it has no room are deleted."""
         found = queue.positions.find(lookup_ids)
+        if self.mailbox.fits_system_queue(target, sum(found.sizes)):
+            self.mailbox.move(queue, found, target)
+            return
         kept, lost, used = [], [], 0
-        for lookup_id, size in zip(found.ids, found.sizes, strict=True):
+        for index, size in enumerate(found.sizes):
             if self.mailbox.fits_system_queue(target, used + size):
-                kept.append(lookup_id)
+                kept.append(index)
                 used += size
             else:
-                lost.append(lookup_id)
-        self.mailbox.move(queue, kept, target)
-        self.mailbox.remove(queue, lost, MessageClass.NORMAL)
+                lost.append(index)
+        self.mailbox.move(queue, found.only(kept), target)
+        self.mailbox.remove(queue, found.only(lost), MessageClass.NORMAL)
 
     def journal_sent(self, batch: Batch, *, freeing: bool = False) -> None:
         """Positive source journaling: keep copies of delivered messages, as many as the journal and the host have room

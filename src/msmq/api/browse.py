@@ -147,7 +147,9 @@ class Browser:
 
     def _delivered(self, result: ReadResult) -> pb.Delivered:
         if result.message is None or result.position is None:
-            raise error_for(result.status)
+            raise error_for(
+                result.status, "The queue was deleted." if self.descriptor.queue is None else None
+            )
         queue, lookup_id = result.position
         return to_delivered(result.message, self._form, queue.aborts.get(lookup_id, 0))
 

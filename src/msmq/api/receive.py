@@ -208,7 +208,8 @@ class Receiver:
     def _ended(self, status: int) -> None:
         """End a read without messages: the time is up, or the queue is gone."""
         if status not in _NO_MORE:
-            self._fail(error_for(status))
+            gone = "The queue was deleted." if self.descriptor.queue is None else None
+            self._fail(error_for(status, gone))
             return
         self._credit = 0
         self._put(pb.ReceiveReply(timed_out=pb.TimedOut()))

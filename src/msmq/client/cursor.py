@@ -120,6 +120,7 @@ class Cursor:
 
     async def take(self, transaction: Transaction | None = None) -> ReceivedMessage:
         """Take the current message out of the queue. If the call is cancelled, the message stays there."""
+        self._check_taking()
         if transaction is None:
             return (await self.hold()).keep()
         step = self._step(pb.Step.TAKE_CURRENT, 0, transaction=transaction.identifier)
@@ -168,7 +169,12 @@ class Cursor:
         step.transaction = transaction.identifier
         return self._took((await transaction.taking(self._asked(step)))[0], transaction)
 
+    def _check_taking(self) -> None:
+        if not self._receive:
+            raise RuntimeError("This cursor only looks; messages are taken at `queue.cursor(receive=True)`.")
+
     async def _hold(self, step: pb.Step) -> HeldAtCursor:
+        self._check_taking()
         asked = asyncio.ensure_future(self._asked(step))
         try:
             return HeldAtCursor(self, (await asyncio.shield(asked))[0])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from msmq.manager.mailbox import mailbox
+from msmq.manager.mailbox.contents import Found
 from msmq.manager.mailbox.retries import Retries
+from msmq.manager.messages.readers import Reading
+from msmq.manager.queues.queue import Queue
 from msmq.testing.manager_sim import ManagerSimulation
 
 
@@ -44,8 +49,8 @@ def rejecting(seed: int, rounds: int = 12) -> tuple[ManagerSimulation, set[str]]
             if name == "reject":
                 moved = [
                     one
-                    for one in held.keys() - simulation.held.keys()
-                    if ";" in simulation._message(one).place
+                    for one, item in (simulation.current.messages | simulation.express).items()
+                    if one in held.keys() - simulation.held.keys() and ";" in item.place
                 ]
                 poisonous = {each.retry.poison_subqueue for each in simulation.readers}
                 seen |= {"poison"} if moved and poisonous - {""} else set()
@@ -59,7 +64,7 @@ def rejecting(seed: int, rounds: int = 12) -> tuple[ManagerSimulation, set[str]]
 def test_readers_have_policies_for_what_they_reject() -> None:
     """Pauses begin and end, and poison goes to its subqueue, in some of the runs."""
     seen: set[str] = set()
-    for seed in range(30):
+    for seed in range(60):
         seen |= rejecting(seed)[1]
         if len(seen) == 3:
             break
@@ -80,7 +85,47 @@ def test_policies_that_are_not_kept_are_noticed(mistake: str, monkeypatch: pytes
             Retries, "_pause", lambda own, queue, ids, delay_ms: pause(own, queue, ids, 10**9)
         )
     with pytest.raises(AssertionError):
-        list(map(rejecting, range(30)))
+        list(map(rejecting, range(120)))
+
+
+def waiting(seed: int) -> set[str]:
+    """Readers that wait, and what brought them messages, or that they gave up."""
+    simulation, seen = ManagerSimulation(Random(seed)), set[str]()
+    for name in ["create_queue", "create_queue", *40 * ["prefetch", "send", "reject", "move", "cancel"]]:
+        waited = [reader for reader in simulation.readers if reader.waits]
+        held = dict(simulation.held)
+        simulation.perform(name)
+        if name == "cancel" and waited and not all(reader.waits for reader in waited):
+            seen.add("cancel")
+        came = [each for one, each in simulation.held.items() if held.get(one) is not each]
+        if any(each.reader in waited for each in came):
+            seen.add(name)
+    return seen
+
+
+def test_readers_wait_until_messages_come_or_they_give_up() -> None:
+    seen: set[str] = set()
+    for seed in range(10):
+        seen |= waiting(seed)
+    assert {"send", "reject", "move", "cancel"} <= seen
+
+
+@pytest.mark.parametrize("mistake", ["nobody is served", "the wrong message", "for ever"])
+def test_readers_that_wait_in_vain_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mistake == "nobody is served":
+        monkeypatch.setattr(mailbox, "finish_wait", lambda reader, status, position: None)
+    elif mistake == "for ever":
+        monkeypatch.setattr(Reading, "cancel", lambda *_: 0)
+    else:
+        take = Reading._take
+
+        def another(own: Reading, read: Any, queue: Queue, found: Found) -> None:
+            take(own, read, queue, found)
+            read.descriptor.begun.update(each.lookup_id for each in queue.positions)
+
+        monkeypatch.setattr(Reading, "_take", another)
+    with pytest.raises(AssertionError):
+        list(map(waiting, range(10)))
 
 
 def test_looking_changes_nothing() -> None:

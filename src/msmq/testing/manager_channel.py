@@ -81,16 +81,23 @@ class Reader:
 
     @property
     def open(self) -> bool:
-        """True if its queue still exists."""
-        return self._receiver.descriptor.queue is not None
+        """True if its queue still exists, and its call has not failed."""
+        return self._receiver.descriptor.queue is not None and self._outbox.error is None
 
     @property
     def begun(self) -> set[int]:
         return self._receiver.descriptor.begun
 
-    def prefetch(self, most: int) -> None:
-        """Ask for up to ``most`` of the messages that are there now."""
-        self._channel.do(lambda: self._receiver.credit(pb.Credit(messages=most, timeout_ms=0)))
+    @property
+    def waits(self) -> bool:
+        """True if it has asked for messages that have not come yet."""
+        return self.open and bool(self._receiver.descriptor.waiting)
+
+    def prefetch(self, most: int, *, wait: bool = False) -> None:
+        """Ask for up to ``most`` of the messages that are there now, and with ``wait`` also of those that come later.
+        Without it, a wait that was under way ends."""
+        timeout_ms = None if wait else 0
+        self._channel.do(lambda: self._receiver.credit(pb.Credit(messages=most, timeout_ms=timeout_ms)))
 
     def acknowledge(self, lookup_ids: list[int]) -> None:
         self._channel.do(lambda: self._receiver.acknowledge(lookup_ids))
@@ -163,10 +170,11 @@ class Channel:
         """Make a call, and let everything happen that follows from it without the disk."""
         with self._loop.running():
             result = call()
-        self._run()
+        self.go_on()
         return result
 
-    def _run(self) -> None:
+    def go_on(self) -> None:
+        """Let calls go on that are under way, as far as they get without the disk."""
         while self._loop.run_one():
             pass
         if self._loop.failures:
@@ -181,7 +189,7 @@ class Channel:
                     action()
                 else:
                     self._waiting.append((mark, action))
-        self._run()
+        self.go_on()
 
     # --- calls --------------------------------------------------------------------------------------------------
 
@@ -202,7 +210,7 @@ class Channel:
 
         with self._loop.running():
             task = self._loop.create_task(read())
-        self._run()
+        self.go_on()
         while not task.done():
             commit()
             self.became_durable()

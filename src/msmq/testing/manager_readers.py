@@ -63,9 +63,10 @@ class Readers(SimulatedHost):
     # --- readers that hold messages -------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Open a queue for a reader, usually one with messages."""
+        """Open a queue for a reader: one with messages, or one where it will have to wait."""
         places = [path for path in (self._any_place() for _ in range(4)) if path is not None]
-        path = max(places, key=lambda each: len(self._readable(each)), default=None)
+        choose = max if self.rng.random() < 0.6 else min
+        path = choose(places, key=lambda each: len(self._readable(each)), default=None)
         if path is not None and len(self.readers) < MOST_READERS:
             self._descriptor(path)  # an empty subqueue disappears when nobody has it open
             with self._perhaps_full():
@@ -89,14 +90,50 @@ class Readers(SimulatedHost):
         reader = self._any_reader()
         if reader is None:
             return
-        most = self.rng.choice((1, 3, 10, 50))
-        before = set(reader.begun)
-        reader.prefetch(most)
+        most, waited = self.rng.choice((1, 3, 10, 50)), reader.waits
+        before, readable = set(reader.begun), self._readable(reader.path)
+        reader.prefetch(most, wait=self.rng.random() < 0.6)
         self._forget_damaged()
-        found = sorted(reader.begun - before)
-        assert found == self._readable(reader.path)[:most], "not the first messages"
+        found, left = sorted(reader.begun - before), self.current.messages.keys() | self.express.keys()
+        assert found == [each for each in readable if each in left][:most], "not the first messages"
+        assert not found or not waited, "it has waited although there was a message"
         for lookup_id in found:
             self.held[lookup_id] = Held(reader=reader)
+
+    def cancel(self) -> None:
+        """Let an application give up waiting."""
+        waiting = [reader for reader in self.readers if reader.waits]
+        if waiting:
+            reader = self.rng.choice(waiting)
+            reader.prefetch(0)
+            assert not reader.waits
+
+    def _readable(self, path: str, *, peek: bool = False) -> list[int]:
+        self._notice_what_came()
+        return super()._readable(path, peek=peek)
+
+    def _notice_what_came(self) -> list[int]:
+        """Take into the model what applications have got for which they had waited. Returns what they have and the
+        model does not know, or not there: in the middle of a step it may not know what has just happened."""
+        unknown = []
+        messages = self.current.messages | self.express
+        for reader in self.readers if any(reader.begun for reader in self.readers) else ():
+            for lookup_id in reader.begun - self.held.keys() if reader.open else ():
+                if lookup_id in messages and messages[lookup_id].place == reader.path:
+                    self.held[lookup_id] = Held(reader=reader)
+                elif self._queue(reader.path).positions.get(lookup_id) is not None:
+                    unknown.append(lookup_id)
+        return unknown
+
+    def check(self) -> None:
+        self.channel.go_on()
+        self._forget_damaged()
+        assert not self._notice_what_came(), "an application was given what is not there"
+        for reader in self.readers:
+            assert not reader.waits or not self._readable(reader.path), (
+                "one waits although there is a message"
+            )
+        super().check()
 
     def acknowledge(self) -> None:
         """Acknowledge a group of messages, which leave the queue together."""
@@ -118,18 +155,20 @@ class Readers(SimulatedHost):
     def reject(self) -> None:
         """Give messages back, or move them to a subqueue."""
         reader, group = self._any_group()
-        if reader is None:
+        if reader is None or (reader.waits and self.disk.capacity is not None):
             return
         path, subqueue = root_of(reader.path), ""
+        waited = reader.waits
         with self._perhaps_full():
             if reader.path == path and self.rng.random() < 0.4:
                 subqueue = self.rng.choice(SUBQUEUES)
                 self._make_subqueue(path, subqueue)
             reader.reject(group, subqueue)
-            self._rejected(reader, group, subqueue and f"{path};{subqueue}")
+            # What comes back may come to the same application again at once.
+            done = [lookup_id for lookup_id in group if waited or lookup_id not in reader.begun]
+            self._rejected(reader, group, done, subqueue and f"{path};{subqueue}")
 
-    def _rejected(self, reader: Reader, group: list[int], target: str) -> None:
-        done = [lookup_id for lookup_id in group if lookup_id not in reader.begun]
+    def _rejected(self, reader: Reader, group: list[int], done: list[int], target: str) -> None:
         if len(done) < len(group):
             assert self.disk.capacity is not None, "a reader could not give back what it holds"
             # The channel has given them up in any case; they come back when the reader disconnects.

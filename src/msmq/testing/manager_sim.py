@@ -463,6 +463,7 @@ WEIGHTS: Final = {
     "receive_many": 4,
     "connect": 4,
     "prefetch": 12,
+    "cancel": 1,
     "acknowledge": 12,
     "reject": 3,
     "disconnect": 1,

@@ -10,8 +10,9 @@ nothing outside of a packet is ever read.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
+from itertools import accumulate, compress
 from typing import Any, Final
 
 import numpy as np
@@ -266,11 +267,12 @@ _WHOLE: Final = 1 << 21
 # pa.array and pa.scalar import pandas, which takes each new worker of Spark most of a second.
 def bytes_of(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
     """Return bytes, or texts in UTF-8, as Arrow has them."""
-    edges = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([len(value or b"") for value in values], out=edges[1:])
-    present = pa.py_buffer(_bits(np.array([value is not None for value in values], np.bool_)))
-    whole = pa.py_buffer(b"".join(filter(None, values)))
-    return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(edges), whole])
+    present = None
+    if None in values:
+        present = pa.py_buffer(_bits(np.array([value is not None for value in values], np.bool_)))
+    known = [value or b"" for value in values]
+    edges = pa.py_buffer(array("i", accumulate(map(len, known), initial=0)))
+    return pa.Array.from_buffers(kind, len(values), [present, edges, pa.py_buffer(b"".join(known))])
 
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:

@@ -140,6 +140,10 @@ class Inflow:
         self._left = WINDOW_BYTES
         self._used = 0
 
+    def widen(self, size: int) -> None:
+        """Count ``size`` more bytes that the other side was let send from the beginning."""
+        self._left += size
+
     def take(self, size: int) -> None:
         """Count a message that was received; raises DecodeError if the window was used up."""
         if self._left <= 0:

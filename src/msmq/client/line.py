@@ -50,6 +50,9 @@ from msmq.wire.landing import Landing
 
 _PAUSE_S: Final = 0.05
 _BELIEVED_BYTES: Final = 4 << 20
+_FURTHER_BYTES: Final = 3 << 20
+"""How much more the queue manager may send of a paced call: with one window alone it would wait after each reply until
+that is read."""
 _LOOKS: Final = 4
 """How often the line looks for a sign of life within the time that it waits."""
 
@@ -79,6 +82,8 @@ class LineStream:
         self._lost = lost
         self._paced = paced
         self._inflow = Inflow()
+        if paced:
+            self._inflow.widen(_FURTHER_BYTES)
         self._may_send = WINDOW_BYTES
         self._unsent: deque[list[bytes]] = deque()
         self._unread: deque[int] = deque()
@@ -337,6 +342,8 @@ class Line(Intake):
             return stream
         self._streams[self._last] = stream
         self.write(*frame(OPEN, self._last, name.encode()))
+        if paced:
+            self.write(window(self._last, _FURTHER_BYTES))
         if self._alarm is None:
             self._silent = 0
             self._look_later()

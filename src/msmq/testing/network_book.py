@@ -123,6 +123,11 @@ class Log:
     lives: dict[int, list[int]] = field(default_factory=dict)
     """How often the host had been started when each copy of a message without a transaction arrived."""
 
+    @property
+    def gone(self) -> set[int]:
+        """Numbers that have left the queue unread."""
+        return self.expired | self.expiring
+
 
 @dataclass(slots=True)
 class Ends:

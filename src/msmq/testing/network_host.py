@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache, partial
 from random import Random
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -20,7 +20,6 @@ from msmq.errors import MQError
 from msmq.manager.access.keys import generate_key
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.mailbox.stored import StoredMessage
-from msmq.manager.messages.message import CodedName, CodedNames, Message
 from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.queue import Queue, ReadResult
@@ -34,13 +33,13 @@ from msmq.testing.faults import Fault
 from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Broken, Kind, QueueKey, Sending, Sent, body_of, number_in
+from msmq.testing.network_names import AnsweredByNumber, Workgroup
 from msmq.testing.network_readers import MOST_READERS, Reader, look_through, read_span
-from msmq.testing.network_workgroup import Workgroup
+from msmq.testing.network_works import MOST_WORKS, Work
 from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.testing.traffic import Delivery, Draft, Surroundings, Traffic, properties_of
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import QueueReference
 from msmq.wire.message import UserMessage
 
 T = TypeVar("T")
@@ -62,25 +61,6 @@ _UNREAD: Final = (
 )
 DESTINATIONS: Final = (ORDERS, MAIL)
 """A transactional queue and one that is not; a third queue takes acknowledgments."""
-
-
-_BY_NUMBER: Final = "DIRECT=OS:elsewhere\\private$\\by-number"
-
-
-class _AnsweredByNumber(Message):
-    """A message as other programs may write it: its administration queue is a number on the destination's host. Beside
-    a direct name, which does not tell the GUID of that host, the number names nothing."""
-
-    @classmethod
-    def of(cls, message: Message) -> Self:
-        by_number = cls(**{each.name: getattr(message, each.name) for each in fields(message)})
-        # Queue managers remember kinds of messages by their properties: give this message a kind of its own.
-        by_number.administration_queue_format_name = _BY_NUMBER
-        return by_number
-
-    def coded_names(self) -> CodedNames:
-        by_number = CodedName(QueueReference.PRIVATE_ON_DESTINATION, 7)
-        return super().coded_names()._replace(administration=by_number)
 
 
 @cache
@@ -159,6 +139,8 @@ class NetworkHost:
         self._wanted: tuple[str, ...] = ()
         self.readers: list[Reader] = []
         """Applications that hold messages; they end with the queue manager."""
+        self.works: list[Work] = []
+        """Applications that receive in transactions; these end with the queue manager."""
         self.names: dict[int, str] = {}
         self.damaged: dict[int, int] = {}
         """The numbers of messages that the disk has damaged, by lookup identifier."""
@@ -259,6 +241,7 @@ class NetworkHost:
         self._note_silence()
         self.network.end(self.address, silently=silently)
         self.readers.clear()
+        self.works.clear()
         self._desk = None
         self.loop = None
         self._stopping = None
@@ -410,7 +393,7 @@ class NetworkHost:
         name = self.name_of(sent.target, by_computer_name=sent.by_computer_name)
         message = properties_of(self._draft(sent, name, size))
         if sent.answered_nowhere:
-            message = _AnsweredByNumber.of(message)
+            message = AnsweredByNumber.of(message)
         queues = self.daemon.manager.queues
         descriptor = queues.open(name, QueueAccessType.SEND)
         try:
@@ -516,6 +499,20 @@ class NetworkHost:
         for reader in list(readers):
             if self._do(reader.leave) and reader in self.readers:
                 self.readers.remove(reader)
+
+    def work(self, name: str, most: int) -> None:
+        """Let an application receive in a transaction that stays open."""
+        if self.has(name):
+            if len(self.works) < MOST_WORKS:
+                self._do(lambda: self.works.append(Work(self)))
+            if self.works:
+                work = self.rng.choice(self.works)
+                self._do(lambda: work.receive(name, most))
+
+    def end_work(self, work: Work, *, commit: bool) -> None:
+        """Let an application commit or abort its transaction."""
+        if self._do(lambda: work.end(commit=commit)) and work in self.works:
+            self.works.remove(work)
 
     def look_into(self, name: str, *, whole: bool) -> None:
         """Look at what is in a queue: with a cursor, or with ``whole`` at all of it, which takes a while."""

@@ -13,7 +13,8 @@ hold:
 - buffers and windows stay within their bounds, and nothing is remembered for ever.
 
 Applications receive messages one by one, in transactions or not, or they hold many, acknowledge some together, reject
-others and disconnect; others browse the queues, purge them, or delete one and create another.
+others and disconnect, or receive some in a transaction and take their time; others browse the queues, purge them, or
+delete one and create another.
 
 Some runs are calm: nothing fails, and no timer for resending runs out. In these everything must arrive by itself.
 Otherwise the resending could hide that one part of a daemon made another part wait.
@@ -43,8 +44,8 @@ from msmq.testing.network_host import (
     ORDERS,
     NetworkHost,
 )
+from msmq.testing.network_names import Workgroup
 from msmq.testing.network_readers import Reader
-from msmq.testing.network_workgroup import Workgroup
 from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.transfer.timers import TimerSettings
 
@@ -153,6 +154,8 @@ class NetworkSimulation:
             self.fetch: 1.2,
             self.settle: 1.6,
             self.leave: 0.3,
+            self.work: 1.2,
+            self.end_work: 0.8,
             self.look: 0.5,
         }
         if not calm:
@@ -286,6 +289,17 @@ class NetworkSimulation:
         host = self._running()
         if host is not None and host.readers:
             host.leave([self.rng.choice(host.readers)])
+
+    def work(self) -> None:
+        """Let an application receive in a transaction, which goes on."""
+        host = self._running()
+        if host is not None:
+            host.work(self.rng.choice(DESTINATIONS), self.rng.choice((1, 3, 20)))
+
+    def end_work(self) -> None:
+        host = self._running()
+        if host is not None and host.works:
+            host.end_work(self.rng.choice(host.works), commit=self.rng.random() < 0.6)
 
     def look(self) -> None:
         host = self._running()
@@ -434,6 +448,8 @@ class NetworkSimulation:
                 if host.runs:
                     host.make_queues()
                     host.leave(host.readers)
+                    for work in list(host.works):
+                        host.end_work(work, commit=self.rng.random() < 0.5)
             self.run_for(0.4)
             for host in self.hosts:
                 for name in DESTINATIONS:

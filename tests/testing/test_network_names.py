@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.testing.network_workgroup import Workgroup
+from msmq.testing.network_names import Workgroup
 
 
 def test_who_is_between() -> None:

@@ -1,11 +1,34 @@
-"""The directory of a simulated network whose hosts reach each other only through one of them."""
+"""How the hosts of the simulated network name their queues: in a directory if one of them is a router, and by numbers
+that name nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import Final, Self
 
 from msmq.directory.local import LocalDirectory
+from msmq.manager.messages.message import CodedName, CodedNames, Message
 from msmq.testing.network_book import QueueKey
+from msmq.wire.headers import QueueReference
+
+_BY_NUMBER: Final = "DIRECT=OS:elsewhere\\private$\\by-number"
+
+
+class AnsweredByNumber(Message):
+    """A message as other programs may write it: its administration queue is a number on the destination's host. Beside
+    a direct name, which does not tell the GUID of that host, the number names nothing."""
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        by_number = cls(**{each.name: getattr(message, each.name) for each in fields(message)})
+        # Queue managers remember kinds of messages by their properties: give this message a kind of its own.
+        by_number.administration_queue_format_name = _BY_NUMBER
+        return by_number
+
+    def coded_names(self) -> CodedNames:
+        by_number = CodedName(QueueReference.PRIVATE_ON_DESTINATION, 7)
+        return super().coded_names()._replace(administration=by_number)
 
 
 class Workgroup:

@@ -324,13 +324,13 @@ class Mailbox(Contents):
         wanted = [index for index in compress(range(len(ids)), chosen) if ids[index] not in messages]
         if wanted:
             found = self.read(queue, positions.only(wanted), ours=False)
-            messages.update((message.lookup_id, message) for message in found.messages)
-            for lookup_id in map(ids.__getitem__, wanted):
-                if lookup_id not in messages:
-                    lost = LostRecord(
-                        Kind.MESSAGE, lookup_id, queue.pathname, "damaged when it left its queue"
-                    )
-                    self.core.lost_records.append(lost)
+            messages.update(zip(found.ids, found.messages, strict=True))
+            if len(found) < len(wanted):
+                self.core.lost_records += [
+                    LostRecord(Kind.MESSAGE, one, queue.pathname, "damaged when it left its queue")
+                    for one in compress(ids, chosen)
+                    if one not in messages
+                ]
         return messages
 
     def _delete(self, queue: Queue, positions: Positions, reason: int, *, recorded: bool = False) -> None:

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import accumulate, compress, islice
-from operator import and_
 from typing import Final, NamedTuple
 
 from msmq.wire.columns import picker
@@ -64,9 +63,12 @@ class PositionMark(IntEnum):
 # Members of an enumeration are slow to compare.
 _FREE, _LOCKED, _GONE = map(int, (PositionState.AVAILABLE, PositionState.LOCKED, PositionState.DELETED))
 _FREE_BYTE = bytes((_FREE,))
-_ALL_OF: Final = tuple(bytes((state,)) for state in PositionState)
-_IS_THERE: Final = bytes(state != _GONE for state in range(256))
-"""For ``bytes.translate``: 1 for the states of messages that are there."""
+_ALL_OF: Final = [bytes((state,)) for state in PositionState]
+_MEANT: Final = 4
+_IS_MEANT: Final = bytes(_MEANT <= each < _MEANT + _GONE for each in range(256))
+_CHANGED: Final = [bytes(state if each >= _MEANT else each for each in range(256)) for state in range(_MEANT)]
+"""Tables for ``bytes.translate`` of states to which ``_MEANT`` is added for places that are meant: 1 for messages that
+are there and meant; and, by a new state, the states after those that are meant have changed into it."""
 _SPREAD: Final = 8
 """How many times as many places as those that are looked for a window may have."""
 
@@ -110,6 +112,11 @@ class Positions(NamedTuple):
         """The places for which ``meant`` is 1 and not 0."""
         return self.only(list(compress(range(len(self.ids)), meant)))
 
+    def divided(self, chosen: Collection[int]) -> tuple[Positions, Positions]:
+        """The places of messages that are among those chosen, and the other places."""
+        meant = bytes(map(chosen.__contains__, self.ids))
+        return self.chosen(meant), self.chosen(meant.translate(b"\1\0" + bytes(254)))
+
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
@@ -147,9 +154,7 @@ class _Chunk:
     def set_states(self, start: int, end: int, meant: bytes, state: int) -> None:
         """Change the states of the places of a window."""
         before = self.states[start:end]
-        states = _ALL_OF[state] * (end - start)
-        if meant:
-            states = bytes([state if one else old for one, old in zip(meant, before, strict=True)])
+        states = _both(before, meant).translate(_CHANGED[state]) if meant else _ALL_OF[state] * (end - start)
         self.states[start:end] = states
         self.available += states.count(_FREE) - before.count(_FREE)
 
@@ -160,7 +165,7 @@ class _Chunk:
         if ids == wanted and not has_gone:
             return b""
         meant = bytes(map(frozenset(wanted).__contains__, ids))
-        return bytes(map(and_, meant, self.states[start:end].translate(_IS_THERE))) if has_gone else meant
+        return _both(self.states[start:end], meant).translate(_IS_MEANT) if has_gone else meant
 
     def split(self) -> _Chunk:
         """Move the upper half into a new chunk, and return that."""
@@ -386,14 +391,8 @@ class PositionList:
             ids, addresses, sizes, fronts = map(pick, (ids, addresses, sizes, fronts))
             marks = bytearray(pick(marks))
         # An array takes a part of another one at once, and the values of a list one by one.
-        places = Positions(
-            array("Q", ids),
-            array("Q", addresses),
-            array("I", sizes),
-            bytearray((state,)) * len(ids),
-            bytearray(marks),
-            array("H", fronts),
-        )
+        stored = array("Q", ids), array("Q", addresses), array("I", sizes)
+        places = Positions(*stored, bytearray((state,)) * len(tops), bytearray(marks), array("H", fronts))
         start = 0
         for top in sorted(set(tops)):
             stop = start + tops.count(top)
@@ -401,15 +400,13 @@ class PositionList:
             lane.add(places if stop - start == len(tops) else _part(places, start, stop), state)
             start = stop
 
-    def _find(self, lookup_id: int) -> tuple[_Lane, _Chunk, int] | None:
+    def _find(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         lane = self._lanes.get(lookup_id >> 56)
-        found = lane.find(lookup_id) if lane is not None else None
-        return None if lane is None or found is None else (lane, *found)
+        return None if lane is None else lane.find(lookup_id)
 
     def get(self, lookup_id: int) -> Entry | None:
         """The place with this identifier, or None if it is empty."""
-        lane = self._lanes.get(lookup_id >> 56)
-        found = lane.find(lookup_id) if lane is not None else None
+        found = self._find(lookup_id)
         return None if found is None else _entry(*found)
 
     def address_of(self, lookup_id: int) -> int | None:
@@ -422,12 +419,12 @@ class PositionList:
         """The marks of a message that is here."""
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        return found[1].marks[found[2]]
+        return found[0].marks[found[1]]
 
     def set_state(self, lookup_id: int, state: PositionState) -> None:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        _, chunk, index = found
+        chunk, index = found
         chunk.set_states(index, index + 1, b"", state)
 
     def set_states(self, ids: array[int], state: PositionState) -> None:
@@ -438,13 +435,13 @@ class PositionList:
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        found[1].marks[found[2]] |= mark
+        found[0].marks[found[1]] |= mark
 
     def set_address(self, lookup_id: int, address: int) -> None:
         """Note that the store has moved the message."""
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        found[1].addresses[found[2]] = address
+        found[0].addresses[found[1]] = address
 
     def change_states(self, old: PositionState, new: PositionState, number: int) -> None:
         """Change the state of all messages in another one, up to an arrival number; neither state is AVAILABLE or
@@ -588,13 +585,16 @@ def _copied(windows: Sequence[_Window]) -> Positions:
     """Copy the places of windows into one."""
     if not windows:
         return no_positions()
-    found, *others = [_cut(*window) for window in windows]
+    found, *others = [_part(chunk, start, stop) for chunk, start, stop, _ in windows]
     for other in others:
         for column, more in zip(found, other, strict=True):
             column.extend(more)
-    return found
+    if not any(meant for *_, meant in windows):
+        return found
+    return found.chosen(b"".join(meant or b"\1" * (stop - start) for _, start, stop, meant in windows))
 
 
-def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
-    places = _part(chunk, start, stop)
-    return places.chosen(meant) if meant else places
+def _both(states: bytearray, meant: bytes) -> bytes:
+    """States, to which ``_MEANT`` is added for the places that are meant."""
+    both = int.from_bytes(states, "little") | int.from_bytes(meant, "little") * _MEANT
+    return both.to_bytes(len(states), "little")

@@ -15,11 +15,10 @@ from typing import Final
 
 from msmq.errors import MsmqError
 from msmq.manager.core import Core, Subscriber
-from msmq.manager.mailbox.batch import RECOVERABLE, Batch
+from msmq.manager.mailbox.batch import NEVER, RECOVERABLE, Batch, our_marks_of
 from msmq.manager.mailbox.mailbox import is_destination
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.delivery import Sending
-from msmq.manager.messages.drafts import Drafts
 from msmq.manager.messages.message import Message, SenderMessageClass
 from msmq.manager.messages.template import Template, refuse, write_packets
 from msmq.manager.model import QueueAccessType
@@ -113,27 +112,23 @@ class Acknowledging(Subscriber):
         responses = [each.response for each in due]
         of = {response: self._template(response, destination, address) for response in set(responses)}
         templates = list(map(of.__getitem__, responses))
-        drafts = Drafts(
-            user_flags=[
-                template.user_flags | RECOVERABLE * each.recoverable
-                for template, each in zip(templates, due, strict=True)
-            ],
-            base_flags=[template.base_flags | DEFAULT_PRIORITY for template in templates],
-            to_reach_s=[INFINITE] * count,
-            to_be_received_s=[INFINITE] * count,
-            asks=[0] * count,
-        )
+        user_flags = [
+            template.user_flags | RECOVERABLE * each.recoverable
+            for template, each in zip(templates, due, strict=True)
+        ]
+        base_flags = [template.base_flags | DEFAULT_PRIORITY for template in templates]
         rows = (
             (
-                template.form, ordinal, 0, user_flags, base_flags, INFINITE, INFINITE, 0, each.body, 0, "", b"", 0,
+                template.form, ordinal, 0, flags, priority, INFINITE, INFINITE, 0, each.body, 0, "", b"", 0,
                 each.correlation_id, each.message_class,
             )
-            for template, each, ordinal, user_flags, base_flags in zip(
-                templates, due, core.next_message_ordinals(count), drafts.user_flags, drafts.base_flags, strict=True
+            for template, each, ordinal, flags, priority in zip(
+                templates, due, core.next_message_ordinals(count), user_flags, base_flags, strict=True
             )
         )  # fmt: skip
-        drafts.packets = write_packets(rows, now_s, refuse)
-        return drafts.batch(now_s)
+        packets, never, nothing = write_packets(rows, now_s, refuse), [NEVER] * count, [0] * count
+        marks = bytes(map(our_marks_of, user_flags, nothing))
+        return Batch(packets, user_flags, base_flags, never, never, nothing, marks)
 
     def _template(self, response: str | None, destination: str, address: bytes) -> Template:
         core = self.core

@@ -19,6 +19,7 @@ from msmq.manager.access.guard import Guard
 from msmq.manager.core import Core
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
 from msmq.manager.mailbox.mailbox import Mailbox, is_destination
+from msmq.manager.mailbox.positions import Positions
 from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.manager.messages.transactions import Transaction, Transactions
 from msmq.manager.model import EnqueueStatus
@@ -273,9 +274,9 @@ class Sending:
         assert system is not None
         return system
 
-    def move_to_system_queue(self, queue: Queue, lookup_ids: Sequence[int], target: Queue) -> None:
+    def move_to_system_queue(self, queue: Queue, messages: Sequence[int] | Positions, target: Queue) -> None:
         """Move messages to a journal or a dead-letter queue. Those for which it has no room are deleted."""
-        found = queue.positions.find(lookup_ids)
+        found = messages if isinstance(messages, Positions) else queue.positions.find(messages)
         if self.mailbox.fits_system_queue(target, sum(found.sizes)):
             self.mailbox.move(queue, found, target)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -229,8 +230,9 @@ async def body_half_open() -> None:
         reader, writer = await asyncio.open_connection(HOST, running.port)
         assert await reader.read() == b""
         writer.close()
-        silent = await connect(running)
-        await silent.closed
+        with suppress(RpcConnectionError):  # on a busy computer it is closed while it binds
+            await (await connect(running)).closed
+        running.server.gate.crowding = Crowding()
         idle = await connect(running)
         assert (await idle.call(ECHO, Data(1, b"x"))).data == b"x"
         busy = await connect(running)

@@ -17,6 +17,7 @@ from msmq.api.frames import GREETING, MESSAGE, OPEN, frame
 from msmq.api.line import Line
 from msmq.api.relay import UnixRelay
 from msmq.directory.cached import CachedDirectory
+from msmq.ha.writer import Writer
 from msmq.manager.directory import DirectoryResult, ObjectClass, by_identifier
 from msmq.manager.model import Site
 from msmq.security.sid import Sid
@@ -167,6 +168,15 @@ async def test_a_timer_of_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _, writer = await asyncio.open_connection(ALICE, here.port, local_addr=(BOB, 0))
         await ended(alice.daemon)
         writer.close()
+
+
+async def test_what_hears_the_answers_of_a_far_disk(tmp_path: Path) -> None:
+    """The loop calls it whenever the database has said something."""
+    async with daemon(tmp_path) as running:
+        asyncio.get_running_loop().call_soon(Writer._readable, None)
+        async with asyncio.timeout(PATIENCE_S):
+            await running.stopping.wait()
+        assert "AttributeError" in str(running.failure)
 
 
 @pytest.mark.parametrize("what", ["a line", "gRPC"])

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from msmq.api.receive import Receiver
+from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_sim import ManagerSimulation
 from msmq.testing.traffic import Draft, client_message
 
@@ -59,3 +60,23 @@ def test_a_fault_in_a_callback_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Receiver, "_read_on", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         reader.prefetch(1)
+
+
+def test_what_a_call_has_left_open_is_closed_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not whenever the interpreter comes to it: then an internal error could be lost there."""
+    simulation, path = with_messages(3)
+    closed: list[object] = []
+
+    def dies() -> None:
+        raise PowerLoss("in the middle of a span")
+
+    with pytest.raises(PowerLoss):
+        simulation.channel.span(path, 0, (1 << 64) - 1, dies)
+    monkeypatch.setattr(simulation.manager.queues, "close", closed.append)
+    simulation.faults.arm(1)
+    simulation.ending = True
+    simulation.channel.end()
+    simulation.faults.disarm()
+    assert len(closed) == 1
+    simulation.crash()
+    assert (len(closed), simulation.faults.raised, simulation.ending) == (1, 0, False)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from msmq.testing.network_book import Book, Broken, Ends, Kind, Sending, Sent
+from msmq.testing.network_book import Book, Broken, Ends, Kind, Sending, Sent, body_of
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import MessagePropertiesHeader
 from msmq.wire.identifiers import MessageIdentifier
@@ -252,16 +252,23 @@ def test_a_damaged_message_may_be_lost_and_its_neighbour_not() -> None:
         made.check(Ends(dead=Counter({1: 2}), told=told))
 
 
-@pytest.mark.parametrize("about", ["itself", "correlation", "final acknowledgment", "order acknowledgment"])
+@pytest.mark.parametrize(
+    "about", ["itself", "correlation", "used again", "final acknowledgment", "order acknowledgment"]
+)
 def test_what_a_packet_is_about(about: str) -> None:
     made, source = book(Kind.TRANSACTIONAL), bytes(range(16))
     made.identifiers[MessageIdentifier(source, 7).encode()] = 1
     packet: UserMessage
-    if about in ("itself", "correlation"):
+    if about in ("itself", "correlation", "used again"):
         user = user_header()
         user.source_queue_manager, user.message_id = source, 7 if about == "itself" else 8
+        if about == "used again":
+            made.identifiers[MessageIdentifier(source, 8).encode()] = 2
         correlation_id = MessageIdentifier(source, 7).encode()
-        packet = build(user=user, properties=MessagePropertiesHeader(correlation_id=correlation_id))
+        body = body_of(1, 20) if about == "itself" else b""
+        packet = build(
+            user=user, properties=MessagePropertiesHeader(correlation_id=correlation_id), body=body
+        )
     else:
         final = about == "final acknowledgment"
         packet = build_order_message(

@@ -180,6 +180,11 @@ class Channel:
         if self._loop.failures:
             raise self._loop.failures.pop()
 
+    def end(self) -> None:
+        """End with the process. What calls have left open is closed now, and not when the interpreter comes to it: that
+        may be in the middle of another step."""
+        self._loop.die()
+
     def became_durable(self) -> None:
         """Deliver the replies that were waiting for the disk."""
         waiting, self._waiting = self._waiting, []

@@ -42,6 +42,8 @@ class SimulatedHost(Book):
         self.reported = 0
         """How often a restart reported damage."""
         self.crashes = self.restarts = 0
+        self.ending = False
+        """True while a process is cleared away that has ended."""
         self._start()
 
     # --- life -----------------------------------------------------------------------------------------------
@@ -86,6 +88,9 @@ class SimulatedHost(Book):
     def _come_back(self) -> None:
         """Start again, as often as the power fails meanwhile, and compare what is there."""
         self.restarts += 1
+        self.ending = True
+        self.channel.end()
+        self.ending = False
         while True:
             if self.rng.random() < 0.2:
                 self.disk.crash_at(self.rng.randint(1, 25))

@@ -48,8 +48,9 @@ from msmq.testing.manager_model import (
     Work,
     root_of,
 )
-from msmq.testing.manager_readers import SUBQUEUES, Readers
+from msmq.testing.manager_readers import SUBQUEUES
 from msmq.testing.manager_senders import Senders
+from msmq.testing.manager_waits import Waits
 from msmq.testing.traffic import (
     Delivery,
 )
@@ -60,13 +61,13 @@ MOST_TRANSACTIONS: Final = 4
 ENQUEUE, DEQUEUE, MOVE = OperationType.ENQUEUE, OperationType.DEQUEUE, OperationType.MOVE
 
 
-class ManagerSimulation(Senders, Readers):
+class ManagerSimulation(Senders, Waits):
     """Every public method without arguments is a step."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
         self.steps = 0
-        self.faults = Faults()
+        self.faults = Faults(lambda: not self.ending)
         self._names = count(1)
 
     # --- durability -----------------------------------------------------------------------------------------
@@ -464,6 +465,10 @@ WEIGHTS: Final = {
     "connect": 4,
     "prefetch": 12,
     "cancel": 1,
+    "wait_to_hold": 5,
+    "wait_in_transaction": 8,
+    "wait_to_look": 2,
+    "cancel_wait": 1,
     "acknowledge": 12,
     "reject": 3,
     "disconnect": 1,

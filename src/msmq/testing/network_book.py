@@ -168,7 +168,9 @@ class Book:
         """Return the number of a message, or of the one that an acknowledgment is about. An OrderAck is about all
         messages so far, and can be lost without harm: None."""
         about = packet.identifier.encode()
-        if about not in self.identifiers:
+        known = self.identifiers.get(about)
+        # After a crash an acknowledgment may have the identifier of a message that has never left.
+        if known is None or not bytes(packet.body).startswith(b"%d " % known):
             about = packet.properties.correlation_id
             if not any(about):
                 body = order_ack_body(packet)

@@ -159,6 +159,8 @@ unpack_head: Final = _HEAD.unpack
 # Members of an enumeration are slow.
 _MESSAGE, _DELETE, _MOVE = int(Kind.MESSAGE), int(Kind.DELETE), int(Kind.MOVE)
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
+_SHIFTED: Final = bytes((mark & MARKS_MASK) << MARKS_SHIFT for mark in range(256))
+"""For ``bytes.translate``: marks as the flags of a head have them."""
 _DELETED_AT_ONCE: Final = 4_096
 _DIGEST_SIZE: Final = 16
 
@@ -317,7 +319,7 @@ class Ledger:
         batch: Batch,
         marks: bytes | bytearray,
         texts: Mapping[int, bytes],
-        on_disk: bytes,
+        on_disk: Sequence[int],
         transaction: bytes = NO_TRANSACTION,
     ) -> Sequence[int]:
         """Write the messages of a batch for which ``on_disk`` is not 0, and return the address of each message, 0 for
@@ -326,7 +328,7 @@ class Ledger:
         if not any(on_disk):
             return [0] * len(on_disk)
         packets, expiries, sources = batch.packets, batch.expiries, batch.sources
-        flags: Sequence[int] = [(mark & MARKS_MASK) << MARKS_SHIFT for mark in marks]
+        flags: Sequence[int] = marks.translate(_SHIFTED)
         local_sizes: Sequence[int] = bytes(len(flags))
         if texts:
             flags, packets, local_sizes = list(flags), list(packets), [0] * len(flags)

@@ -132,9 +132,9 @@ class Mailbox(Contents):
         core, now_s = self.core, self.core.now_s
         sizes, count = batch.sizes, len(batch)
         if transaction is NO_TRANSACTION:
-            on_disk = bytes(map(RECOVERABLE.__and__, batch.user_flags))
+            on_disk = [flags & RECOVERABLE for flags in batch.user_flags]
         else:
-            on_disk = b"\1" * count
+            on_disk = [RECOVERABLE] * count
         written, whole = count - on_disk.count(0), sum(sizes)
         express_bytes = 0 if written == count else whole - sum(compress(sizes, on_disk))
         if express_bytes:
@@ -191,7 +191,9 @@ class Mailbox(Contents):
         ]
 
     @staticmethod
-    def _keep_in_memory(queue: Queue, batch: Batch, ids: Sequence[int], now_s: int, on_disk: bytes) -> None:
+    def _keep_in_memory(
+        queue: Queue, batch: Batch, ids: Sequence[int], now_s: int, on_disk: Sequence[int]
+    ) -> None:
         """Keep the express messages of a batch."""
         express = [index for index, kept in enumerate(on_disk) if not kept]
         pick = picker(express)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Final
 
 from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
@@ -161,7 +161,8 @@ class Sending:
                 )
             return verdicts[key]
 
-        special = ({*senders} | {*batch.local}) - {*fates}
+        proven = (at for at, local in batch.local.items() if local.authentication_level or local.private)
+        special = {*senders, *proven} - {*fates}
         usual = {
             flag: verdict(sender, flag, NO_ATTRIBUTES)
             for flag in {flags & USER_TH for flags in batch.user_flags}
@@ -209,12 +210,10 @@ class Sending:
         told = self.core.told_arrived
         if not told or not (self.core.tells_each or any(batch.asks)):
             return
-        concerned = []
-        for index, (flags, asks, fate) in enumerate(
-            zip(batch.user_flags, batch.asks, delivery.fates, strict=True)
-        ):
-            reached = fate is REACHED
-            asked = flags & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
+        concerned, every = [], range(len(batch))
+        for index in every if self.core.tells_each else compress(every, batch.asks):
+            reached, asks = delivery.fates[index] is REACHED, batch.asks[index]
+            asked = batch.user_flags[index] & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
             if (asked or self.core.tells_each) and (committed or not reached):
                 concerned.append(index)
         for fate, group in groupby(concerned, delivery.fates.__getitem__):

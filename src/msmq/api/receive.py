@@ -23,6 +23,7 @@ from msmq.errors import (
     TransactionSequenceError,
     error_for,
 )
+from msmq.errors.tasks import carried_through
 from msmq.manager.mailbox.contents import Found
 from msmq.manager.messages.readers import INFINITE
 from msmq.manager.messages.transactions import Transaction
@@ -138,16 +139,16 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
-        reply: pb.ReceiveReply | list[bytes]
-        if self._form == pb.PACKET:
-            reply = write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
-        else:
-            reply = pb.ReceiveReply(deliveries=to_deliveries(queue, found))
-        self._ship(reply, found)
+        carried_through(lambda: self._ship(self._written(queue, found), found))
         if self._credit and not self._planned:
             self._planned = True
             self._loop.call_soon(self._read_more)
         return True
+
+    def _written(self, queue: Queue, found: Found) -> pb.ReceiveReply | list[bytes]:
+        if self._form == pb.PACKET:
+            return write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
+        return pb.ReceiveReply(deliveries=to_deliveries(queue, found))
 
     def _look(self, queue: Queue, most: int) -> Found:
         """Take the next available messages, or only peek at them."""

@@ -1,4 +1,4 @@
-"""What becomes of an error that nobody expects in a task.
+"""What becomes of an error that nobody expects, in a task or in work that must not end half way.
 
 asyncio keeps it until somebody looks at the task, and tells of it when nobody ever did, which may be hours later. So
 every task that nobody waits for has one of these callbacks. What they raise is reported by the loop at once, to the
@@ -8,7 +8,9 @@ owner of the loop, who decides what follows (``msmq.server.daemon``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Task(Protocol):
@@ -24,6 +26,12 @@ def raise_again(task: Task, expected: tuple[type[BaseException], ...] = ()) -> N
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, expected):
         raise error
+
+
+def carried_through(work: Callable[[], _T]) -> _T:
+    """Do what follows a change and belongs to it, such as to hand over what was taken out of a queue. An error that
+    nobody expects stops the queue manager here too, so that the change is not kept without what follows."""
+    return work()
 
 
 def closing(close: Callable[[], None]) -> Callable[[Task], None]:

@@ -29,7 +29,7 @@ from msmq.api.door import Door
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MsmqError
-from msmq.errors.tasks import raise_again
+from msmq.errors.tasks import carried_through, raise_again
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, Expression, ObjectClass, Relation
 from msmq.manager.initialization import Identity, Settings
@@ -69,6 +69,8 @@ _ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.", "msmq.admission
 _EDGES: Final = ("msmq.server.inbound.connection", "msmq.server.ping_responder")
 """What is met no further inside than here costs a connection or an answer, with which all that had changed is gone. A
 stranger's bytes are read here, and must not be able to stop anything else."""
+_FATAL: Final = frozenset({raise_again.__code__, carried_through.__code__})
+"""What comes by here stops the daemon as well."""
 _CLEAN_BYTES = 1 << 15
 _CLEAN_PAUSE_MS = 5
 """How many bytes of the store are cleaned at once, and the pause until it goes on: everything else waits meanwhile."""
@@ -544,7 +546,7 @@ def _is_internal(error: BaseException) -> bool:
 def _is_inside(frame: FrameType) -> bool:
     """True if an error that came by here stops the daemon."""
     room = frame.f_globals.get("__name__", "")
-    return frame.f_code is raise_again.__code__ or (room.startswith(_ROOMS) and room not in _EDGES)
+    return frame.f_code in _FATAL or (room.startswith(_ROOMS) and room not in _EDGES)
 
 
 def _stopped_by(error: BaseException) -> StoreError:

@@ -113,11 +113,11 @@ def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) ->
 
 
 def together(runs: Iterable[Run]) -> list[Run]:
-    """Join runs of a sequence that have consecutive numbers. The results have no packets."""
+    """Join runs with consecutive numbers. The results have no packets."""
     merged: list[Run] = []
     for run in runs:
         last = merged[-1] if merged else None
-        if last is not None and run.number == last.number + len(last):
+        if last is not None and last.number and run.number == last.number + len(last):
             last.lookup_ids.extend(run.lookup_ids)
         else:
             merged.append(Run(run.drain, run.lookup_ids[:], run.number, run.express))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 import pytest
 
 from msmq.store import DamagedRecordError, Store, StoreOptions
-from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, footprint, place, segment_name
+from msmq.store.layout import HEAD_SIZE, LARGE, RECORD_SIZE, footprint, place, segment_name
+from msmq.store.segment import Segment
 from msmq.testing import SimulatedDisk
 from tests.store.support import SMALL, head, new_store, open_store, payload, put
 
@@ -213,3 +215,43 @@ def test_the_system_keeps_no_large_payloads_that_nobody_needs() -> None:
     assert [length for _, length in disk.uncached] == [footprint(sizes[0]), footprint(sizes[2])]
     store.commit()
     assert store.read(addresses[2]) == payload(2, 1 << 17), "it is still in the file"
+
+
+@pytest.mark.parametrize("size", [1_200, 5_000, LARGE])
+def test_what_the_disk_cannot_read_is_damaged_and_its_neighbours_are_not(size: int) -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    first, bad, last = (put(store, number, size) for number in range(3))
+    store.close()
+    store, _ = open_store(disk)
+    number, offset = place(bad)
+    assert disk.spoil(segment_name(number), offset, offset + RECORD_SIZE + size)
+    for address, its_number in ((first, 0), (last, 2)):
+        assert store.read(address) == store.read(address, size) == payload(its_number, size)
+        assert store.read_many([(address, size)], b"\5")[1] == [payload(its_number, size)[5:]]
+        assert store.beginning(address, 20) == payload(its_number, size)[:20]
+    wanted = [(first, size), (last, size)]
+    assert store.read_many(wanted, b"\0\0")[1] == [payload(0, size), payload(2, size)]
+    for read in (
+        lambda: store.read(bad),
+        lambda: store.read(bad, size),
+        lambda: store.read_many([(first, size), (bad, size), (last, size)], bytes(3)),
+    ):
+        with pytest.raises(DamagedRecordError, match="cannot read"):
+            read()
+    assert store.glimpse(first, last, size) is None
+    assert store.beginning(bad, size) == b""
+
+
+def test_errors_that_are_not_about_a_place_are_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store()
+    address = put(store, 1, 100)
+    store.commit()
+
+    def out_of_descriptors(segment: Segment) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(store._space, "reader", out_of_descriptors)
+    for read in (lambda: store.read(address), lambda: store.beginning(address, 20)):
+        with pytest.raises(OSError, match="too many open files"):
+            read()

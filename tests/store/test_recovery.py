@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from msmq.store import Entry, Store, StoreFailedError
-from msmq.store.layout import TRAILER_SIZE, place, segment_name
+from msmq.store import DamagedRecordError, Entry, Store, StoreFailedError, StoreOptions
+from msmq.store.layout import ROW, TRAILER_SIZE, footprint, place, segment_name
 from msmq.testing import PowerLoss, SimulatedDisk
 from tests.store.support import SMALL, committed, head, new_store, numbers, open_store, payload, put
 
@@ -50,6 +50,47 @@ def test_after_a_clean_end_only_indexes_are_read() -> None:
     assert (report.torn, report.damaged) == ([], [])
     assert report.bytes == 30 * (48 + 552)
     assert report.segments > 2
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("where", ["a record", "the last batch", "behind it", "the end"])
+def test_sectors_that_cannot_be_read_cost_what_lies_there_and_nothing_else(where: str, killed: bool) -> None:
+    disk, large = SimulatedDisk(), StoreOptions(smallest_segment_bytes=1 << 17, largest_segment_bytes=1 << 17)
+    store = new_store(disk, options=large)
+    addresses = []
+    for number in range(50):
+        store.reserve(1_500)
+        addresses.append(put(store, number, 1_500))
+        store.commit()
+    if killed:
+        disk.kill()
+    else:
+        store.close()
+    name, bad = segments(disk)[0], 49 if where == "the last batch" else 20
+    offset, data_end = place(addresses[bad])[1], place(addresses[-1])[1] + footprint(1_500)
+    if where == "the end":  # a trailer, or nothing yet
+        size = len(disk.durable_content(name))
+        disk.spoil(name, (size - TRAILER_SIZE) // 512 * 512, size + 511)
+    elif where == "behind it":  # an index, or nothing yet
+        disk.spoil(name, data_end, data_end + 50 * ROW.size)
+    else:
+        disk.spoil(name, offset, offset + footprint(1_500))
+    store, entries = open_store(disk, large)
+    hit = where in ("a record", "the last batch")
+    found = [number for number in range(50) if not (killed and hit and number == bad)]
+    assert numbers(entries) == found
+    assert (len(store.report.damaged), len(store.report.torn)) == (
+        int(killed and hit),
+        int(killed and not hit),
+    )
+    for number in found:
+        if hit and number == bad:
+            with pytest.raises(DamagedRecordError):
+                store.read(addresses[number])
+        else:
+            assert store.read(addresses[number]) == payload(number, 1_500)
+    put(store, 50)
+    assert numbers(reopened(disk, store)[1]) == [*found, 50]
 
 
 def test_entries_tell_all_about_a_record() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from random import Random
 
 import pytest
@@ -182,6 +183,22 @@ def test_flipped_bits_stay() -> None:
     assert content(disk) == disk.durable_content("a") == b"aBc"
     disk.crash()
     assert content(disk) == b"aBc"
+
+
+def test_sectors_that_cannot_be_read() -> None:
+    disk = with_file(b"abc" * 1_000)
+    assert not disk.spoil("a", 1, 1_023), "there is no whole sector"
+    assert disk.spoil("a", 1, 1_600)
+    disk.crash()
+    file = disk.open("a")
+    assert (file.pread(512, 0), file.pread(1_464, 1_536)) == ((b"abc" * 171)[:512], b"abc" * 488)
+    for start, length in ((511, 2), (0, 3_000), (1_535, 1), (1_000, 10)):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            file.pread(length, start)
+    file.pwrite(b"!" * 512, 512)
+    assert file.pread(512, 512) == b"!" * 512
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        file.pread(1, 1_024)
 
 
 def test_one_owner() -> None:

@@ -169,6 +169,18 @@ def test_the_sender_is_told_the_truth(told: dict[MessageClass, int], read: bool)
         made.check(Ends(told={1: Counter({int(kind): count for kind, count in told.items()})}))
 
 
+@pytest.mark.parametrize("at_target", [False, True])
+def test_an_acknowledgment_may_come_again_where_a_crash_has_taken_the_memory_of_it(at_target: bool) -> None:
+    twice = {1: Counter({int(MessageClass.NACK_REACH_QUEUE_TIMEOUT): 2})}
+    made = book(
+        Kind.TRANSACTIONAL, acknowledgments=0xF, time_to_reach_queue_s=9, answered_at_target=at_target
+    )
+    with pytest.raises(Broken, match="more than once"):
+        made.check(Ends(told=twice))
+    made.restarted(THERE if at_target else HERE, {})
+    made.check(Ends(told=twice))
+
+
 def test_half_a_transaction() -> None:
     made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
     made.sent[2].group = 1

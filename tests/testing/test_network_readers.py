@@ -66,6 +66,21 @@ def test_a_group_is_acknowledged_and_the_rest_comes_back(simulation: NetworkSimu
     assert sorted(log.read) == [1, 2, 3, 4, 5]
 
 
+def test_what_is_rejected_comes_back_after_a_while(simulation: NetworkSimulation) -> None:
+    bob = send(simulation, range(1, 3))
+    bob.connect(ORDERS, retry_delay_ms=3_000)
+    (reader,) = bob.readers
+    bob._do(lambda: reader.fetch(1, wait=False))
+    simulation.run_for(0.5)
+    bob._do(reader.hear)
+    bob._do(lambda: reader.reject([*reader.held]))
+    assert (bob.receive(ORDERS), bob.receive(ORDERS)) == (True, False)
+    simulation.run_for(5)
+    assert bob.receive(ORDERS)
+    simulation.end()
+    assert simulation.book.log((bob.address, ORDERS)).read == [2, 1]
+
+
 def test_who_waits_is_given_what_comes(simulation: NetworkSimulation) -> None:
     bob = simulation.hosts[1]
     bob.connect(ORDERS)

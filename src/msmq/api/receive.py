@@ -139,7 +139,10 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
-        carried_through(lambda: self._ship(self._written(queue, found), found))
+        if self._mode == pb.TAKE:
+            carried_through(lambda: self._ship(self._written(queue, found), found))
+        else:  # who looks or holds can do so again
+            self._ship(self._written(queue, found), found)
         if self._credit and not self._planned:
             self._planned = True
             self._loop.call_soon(self._read_more)

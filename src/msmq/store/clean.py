@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msmq.store.errors import DamagedRecordError, StoreFullError
 from msmq.store.layout import HEAD_SIZE, PASSING, footprint
-from msmq.store.scan import read_index, read_trailer, scan
+from msmq.store.scan import read_bytes, read_index, read_trailer, scan
 from msmq.store.segment import Segment
 from msmq.store.space import Space
 
@@ -122,7 +122,9 @@ class Cleaner:
         trailer = read_trailer(file, self._store_id, segment.number)
         rows = read_index(file, trailer) if trailer is not None else None
         if rows is None:
-            found = scan(file.pread(segment.end, 0), self._store_id, segment.number, segment.next_sequence)
+            found = scan(
+                read_bytes(file, segment.end, 0), self._store_id, segment.number, segment.next_sequence
+            )
             rows = bytes(found.rows)
         return rows
 

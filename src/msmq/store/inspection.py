@@ -16,7 +16,7 @@ from msmq.store.layout import (
     segment_name,
     segment_number,
 )
-from msmq.store.scan import UNKNOWN, Damage, Scan, TornTail, read_index, read_trailer, scan
+from msmq.store.scan import UNKNOWN, Damage, Scan, TornTail, read_bytes, read_index, read_trailer, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ def _look(
     if trailer is not None and not thorough:
         return _from_trailer(file, trailer)
     if trailer is None:
-        found = scan(file.pread(file.size(), 0), store_id, number, following)
+        found = scan(read_bytes(file, file.size(), 0), store_id, number, following)
     else:
         # The trailer says that every batch was durable, so whatever is wrong is damage.
-        found = scan(file.pread(trailer.data_end, 0), store_id, number, trailer.next_sequence)
+        found = scan(read_bytes(file, trailer.data_end, 0), store_id, number, trailer.next_sequence)
         if read_index(file, trailer) is None:
             reason = "the index does not have its checksum"
             result.damaged.append(Damage(found.name, trailer.data_end, trailer.index_size, reason))

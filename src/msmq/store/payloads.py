@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ _NEAR: Final = 8192
 _WIDEST_GLIMPSE: Final = 1 << 22
 _read_lead: Final = LEAD.unpack_from
 _LEAD_SIZE: Final = LEAD.size
-_ENDS: Final = "the file ends within the record"
+_ENDS: Final = "the file ends within the record, or the disk cannot read it"
 _WRONG: Final = "the record does not have its checksum"
 _OTHER_SIZE: Final = "the record has another size than was asked for"
 
@@ -101,11 +102,12 @@ class Reader:
         number, offset = place(address)
         segment = self._space.segments[number]
         length = RECORD_SIZE + (_LIKELY_PAYLOAD if payload_size is None else payload_size)
-        data = self._space.reader(segment).pread(length, offset)
+        data = self._pread(segment, length, offset)
         if payload_size is None:
-            payload_size = self._size(segment, offset, data)
-            if payload_size > _LIKELY_PAYLOAD:
-                data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
+            # If nothing came, it may be a neighbour that cannot be read.
+            payload_size = self._size(segment, offset, data) if data else self.payload_size(address)
+            if payload_size > _LIKELY_PAYLOAD or not data:
+                data = self._pread(segment, RECORD_SIZE + payload_size, offset)
         return self._payload(data, address, payload_size, segment_seed(self._store_id, number))
 
     def read_many(
@@ -159,7 +161,10 @@ class Reader:
                     number, offset = place(address)
                     segment = self._space.segments[number]
                     window_start, window_end = address, self._window_end(records, len(rests), frontier)
-                    window = self._space.reader(segment).pread(window_end - address, offset)
+                    window = self._pread(segment, window_end - address, offset)
+                    if not window:  # it may be a neighbour that cannot be read
+                        window_end = end
+                        window = self._pread(segment, end - address, offset)
                     seed = segment_seed(self._store_id, number)
             # The same as in _payload, but inline: head and payload are adjacent and have one checksum.
             start = address - window_start
@@ -183,9 +188,9 @@ class Reader:
         if recent is not None and sum(map(len, recent)) == size:
             return _cut(recent, cut)
         number, offset = place(address)
-        file = self._space.reader(self._space.segments[number])
-        front = file.pread(RECORD_SIZE + cut, offset)
-        rest = file.pread(size - cut, offset + RECORD_SIZE + cut)
+        segment = self._space.segments[number]
+        front = self._pread(segment, RECORD_SIZE + cut, offset)
+        rest = self._pread(segment, size - cut, offset + RECORD_SIZE + cut)
         if len(front) + len(rest) < RECORD_SIZE + size:
             raise self._damaged(address, _ENDS)
         stated, crc, marks = _read_lead(front)
@@ -196,13 +201,13 @@ class Reader:
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
         """Return the bytes from one record to the end of another as they are on disk, neither divided nor verified.
-        None if they are not all there or too far apart."""
+        None if they are not all there, cannot be read, or are too far apart."""
         number, offset = place(first)
         last_number, last_offset = place(last)
         end = last_offset + RECORD_SIZE + last_size
         if number != last_number or not 0 < end - offset <= _WIDEST_GLIMPSE or last >= self._frontier():
             return None
-        return self._space.reader(self._space.segments[number]).pread(end - offset, offset)
+        return self._pread(self._space.segments[number], end - offset, offset) or None
 
     def beginning(self, address: int, size: int) -> bytes:
         waiting = self._waiting(address)
@@ -210,7 +215,7 @@ class Reader:
             front, rest = waiting
             return (front + rest[:size])[:size]
         number, offset = place(address)
-        return self._space.reader(self._space.segments[number]).pread(size, offset + RECORD_SIZE)
+        return self._pread(self._space.segments[number], size, offset + RECORD_SIZE)
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """Return how far to read so that records which follow closely are read too."""
@@ -237,7 +242,17 @@ class Reader:
             return sum(map(len, waiting))
         number, offset = place(address)
         segment = self._space.segments[number]
-        return self._size(segment, offset, self._space.reader(segment).pread(LEAD.size, offset))
+        return self._size(segment, offset, self._pread(segment, LEAD.size, offset))
+
+    def _pread(self, segment: Segment, length: int, offset: int) -> bytes:
+        """Read from a segment. Nothing comes of a place that the disk cannot read, so that what lies there counts as
+        damaged; any other error is not about this place, and is raised."""
+        try:
+            return self._space.reader(segment).pread(length, offset)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return b""
 
     def _size(self, segment: Segment, offset: int, data: bytes) -> int:
         return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))

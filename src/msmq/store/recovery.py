@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from errno import EIO
 
 from msmq.store.layout import Trailer, segment_number
-from msmq.store.scan import UNKNOWN, Damage, Scan, TornTail, read_index, read_trailer, scan
+from msmq.store.scan import UNKNOWN, Damage, Scan, TornTail, read_bytes, read_index, read_trailer, scan
 from msmq.store.segment import Segment
 from msmq.store.space import NO_SPACE_ERRORS, Space
 
@@ -81,7 +82,8 @@ class Recovery:
 
     def _scan(self, number: int, following: int | None, size: int | None = None) -> Scan:
         file = self._space.reader(Segment(number, 0))
-        return scan(file.pread(file.size() if size is None else size, 0), self._store_id, number, following)
+        data = read_bytes(file, file.size() if size is None else size, 0)
+        return scan(data, self._store_id, number, following)
 
     def _drop(self, number: int) -> None:
         """Delete a spare, or a segment of which only a torn beginning was written."""
@@ -139,7 +141,14 @@ class Recovery:
             segment.size = found.data_end
         # After a failed sync the page cache may show a batch that never reached the disk, and that no later sync would
         # write. Only the last batch can be of this kind.
-        file.pwrite(file.pread(found.data_end - found.last_batch, found.last_batch), found.last_batch)
+        try:
+            last = file.pread(found.data_end - found.last_batch, found.last_batch)
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            # What the disk cannot read now must not be overwritten: it may be able to later.
+        else:
+            file.pwrite(last, found.last_batch)
         file.fdatasync()
         # A damaged segment is left as it is, so that it can be examined.
         if not found.damaged:

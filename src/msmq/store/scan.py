@@ -17,6 +17,7 @@ The same holds for a damaged batch header: its records are found by their own ch
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,6 +47,7 @@ from msmq.store.layout import (
 _LEAD_SIZE: Final = LEAD.size
 _NOTHING: Final = bytes(8)
 _ZEROS: Final = bytes(1 << 16)
+_UNREADABLE: Final = b"\xff"
 UNKNOWN: Final = 1 << 64
 """Replaces a sequence number: batches follow, but none of their headers can be read."""
 
@@ -307,13 +309,29 @@ def _report(result: Scan, start: int, stop: int, reason: str) -> None:
 def read_trailer(file: DiskFile, store_id: bytes, number: int) -> Trailer | None:
     """Return the trailer of a segment, or None if it is not sealed."""
     size = file.size()
-    data = file.pread(TRAILER_SIZE, size - TRAILER_SIZE) if size >= TRAILER_SIZE else b""
+    data = read_bytes(file, TRAILER_SIZE, size - TRAILER_SIZE) if size >= TRAILER_SIZE else b""
     return parse_trailer(data, store_id, number, size)
 
 
 def read_index(file: DiskFile, trailer: Trailer) -> bytes | None:
     """Return the rows of a sealed segment, or None if the index is damaged."""
-    return index_rows(file.pread(trailer.index_size, trailer.data_end), trailer)
+    return index_rows(read_bytes(file, trailer.index_size, trailer.data_end), trailer)
+
+
+def read_bytes(file: DiskFile, size: int, offset: int) -> bytes:
+    """Read a part of a segment. Sectors that the disk cannot read are filled with something that is no zero: they were
+    written, so what is missing there is damage and no torn tail."""
+    try:
+        return file.pread(size, offset)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+    middle = (offset + size // 2) // SECTOR_SIZE * SECTOR_SIZE
+    if middle <= offset:
+        middle = (offset // SECTOR_SIZE + 1) * SECTOR_SIZE
+    if middle >= offset + size:
+        return _UNREADABLE * size
+    return read_bytes(file, middle - offset, offset) + read_bytes(file, offset + size - middle, middle)
 
 
 def index_rows(index: bytes, trailer: Trailer) -> bytes | None:

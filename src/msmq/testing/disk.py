@@ -63,6 +63,7 @@ class _Inode:
     content: bytearray = field(default_factory=bytearray)
     """What the operating system shows: the durable content with all changes."""
     changes: list[_Write | _Resize] = field(default_factory=list)
+    unreadable: set[int] = field(default_factory=set)
 
     def change(self, change: _Write | _Resize) -> None:
         self.changes.append(change)
@@ -117,13 +118,18 @@ class _File:
         return len(self._use().content)
 
     def pread(self, length: int, offset: int) -> bytes:
-        return bytes(self._use().content[offset : offset + length])
+        inode = self._use()
+        if inode.unreadable and not inode.unreadable.isdisjoint(_Write(offset, bytes(length)).sectors(0)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return bytes(inode.content[offset : offset + length])
 
     def pwrite(self, data: bytes | bytearray, offset: int) -> None:
         inode = self._use()
         self._disk.claim(offset + len(data) - len(inode.content))
         self._disk.writes += 1
-        inode.change(_Write(offset, bytes(data)))
+        change = _Write(offset, bytes(data))
+        inode.unreadable.difference_update(change.sectors(0))
+        inode.change(change)
         self._disk.step()
 
     def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
@@ -292,6 +298,13 @@ class SimulatedDisk:
         inode = self._names[name]
         inode.durable[offset] ^= mask
         inode.content[offset] ^= mask
+
+    def spoil(self, name: str, start: int, end: int) -> bool:
+        """Make all sectors unreadable that lie between two offsets, until they are written again. Returns whether there
+        are any."""
+        sectors = range(-(-start // SECTOR_SIZE), end // SECTOR_SIZE)
+        self._names[name].unreadable.update(sectors)
+        return len(sectors) > 0
 
     def durable_content(self, name: str) -> bytes:
         return bytes(self._names[name].durable)

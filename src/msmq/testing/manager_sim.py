@@ -359,8 +359,8 @@ class ManagerSimulation(Senders, Waits):
     # --- damage ---------------------------------------------------------------------------------------------
 
     def damage(self) -> None:
-        """Flip a bit in a message on the disk, perhaps one that somebody holds. Neither reading it, nor a restart, nor
-        rewriting the log may lose any other message, and the damage must be reported."""
+        """Flip a bit in a message on the disk, or make it unreadable, perhaps one that somebody holds. Neither reading
+        it, nor a restart, nor rewriting the log may lose any other message, and the damage must be reported."""
         self.free_disk()
         self.commit()
         candidates = [
@@ -379,7 +379,9 @@ class ManagerSimulation(Senders, Waits):
         address, size, lookup_id = self.rng.choice(sorted(candidates))
         number, offset = place(address)
         bit = self.rng.randrange(8 * (RECORD_SIZE + size))
-        self.disk.flip(segment_name(number), offset + bit // 8, 1 << bit % 8)
+        name, end = segment_name(number), offset + RECORD_SIZE + size
+        if self.rng.random() < 0.5 or not self.disk.spoil(name, offset, end):
+            self.disk.flip(name, offset + bit // 8, 1 << bit % 8)
         self.damaged.add(lookup_id)
         reported = self.reported
         if lookup_id in self.held and self.rng.random() < 0.5:

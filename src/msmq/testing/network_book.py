@@ -364,6 +364,10 @@ class Book:
             return
         doubled = [MessageClass(kind).name for kind, count in told.items() if count > 1]
         disturbed = self.lives[sent.source] != sent.source_life
+        if (
+            sent.answered_at_target
+        ):  # where an acknowledgment may come twice, as any plain message after a crash
+            disturbed = disturbed or self.lives[sent.target[0]] != sent.target_life
         if sent.kind is not Kind.TRANSACTIONAL:
             disturbed = disturbed or self._was_disturbed(sent)
         if doubled and not disturbed and not sent.in_doubt:

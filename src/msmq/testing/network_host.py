@@ -316,8 +316,8 @@ class NetworkHost:
             return None
 
     def damage(self, number: int | None = None) -> None:
-        """Flip a bit in a message that waits on the disk, to be sent or to be read: in one of them, or in the one with
-        this number. Only this message may be lost."""
+        """Flip a bit in a message that waits on the disk, to be sent or to be read, or make it unreadable: one of them,
+        or the one with this number. Only this message may be lost."""
         disk, store = self.disk, self.daemon.store
         assert isinstance(disk, SimulatedDisk)
         here = [self.queue(name) for name in DESTINATIONS if self.has(name)]
@@ -336,7 +336,9 @@ class NetworkHost:
             self.book.sent[about].damaged = True
             segment, offset = place(entry.address)
             bit = self.rng.randrange(8 * (RECORD_SIZE + entry.size))
-            disk.flip(segment_name(segment), offset + bit // 8, 1 << bit % 8)
+            name, end = segment_name(segment), offset + RECORD_SIZE + entry.size
+            if self.rng.random() < 0.5 or not disk.spoil(name, offset, end):
+                disk.flip(name, offset + bit // 8, 1 << bit % 8)
 
     def _do(self, action: Callable[[], T]) -> T | None:
         """Make a call as an application. Returns None if the queue manager refuses it, or if a power failure or an
@@ -477,10 +479,10 @@ class NetworkHost:
             self._desk = Desk(self.daemon)
         return self._desk
 
-    def connect(self, name: str) -> None:
+    def connect(self, name: str, retry_delay_ms: int = 0) -> None:
         """Let another application read from a queue."""
         if len(self.readers) < MOST_READERS and self.has(name):
-            self._do(lambda: self.readers.append(Reader(self, name)))
+            self._do(lambda: self.readers.append(Reader(self, name, retry_delay_ms)))
 
     def with_reader(self, act: Callable[[Reader], object]) -> None:
         """Let one of the applications act, after it has taken what has come."""

@@ -32,7 +32,8 @@ class Reader:
     """An application that holds messages of a queue until it acknowledges or rejects them. It ends with the queue
     manager."""
 
-    def __init__(self, host: NetworkHost, name: str) -> None:
+    def __init__(self, host: NetworkHost, name: str, retry_delay_ms: int = 0) -> None:
+        """What it rejects comes back after ``retry_delay_ms``."""
         self.name = name
         self.held: dict[int, int] = {}
         """The numbers of the messages that it was given and has not settled, by lookup identifier."""
@@ -40,7 +41,9 @@ class Reader:
         self._noted: set[int] = set()
         self._key = (host.address, name)
         self._answers = KeptAnswers()
-        request = pb.OpenToReceive(queue=_name(name), mode=pb.HOLD, form=pb.PACKET)
+        request = pb.OpenToReceive(
+            queue=_name(name), mode=pb.HOLD, form=pb.PACKET, retry_delay_ms=retry_delay_ms
+        )
         self._receiver = Receiver(host.desk, request, cast(Outbox, self._answers), CALLER)
 
     @property

@@ -266,7 +266,7 @@ class NetworkSimulation:
         if host is None:
             return
         if not host.readers or rng.random() < 0.3:
-            host.connect(rng.choice(DESTINATIONS))
+            host.connect(rng.choice(DESTINATIONS), rng.choice((0, 0, 300, 2_000)))
         most, wait = rng.choice((1, 3, 20)), rng.random() < 0.5
         host.with_reader(lambda reader: reader.fetch(most, wait=wait))
 

@@ -35,7 +35,7 @@ from msmq.store.layout import (
     place,
     segment_name,
 )
-from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.disk import SECTOR_SIZE, PowerLoss, SimulatedDisk
 from msmq.testing.faults import Fault, Faults
 
 PUT: Final = 1
@@ -342,7 +342,7 @@ class StoreSimulation:
     # --- damage ---------------------------------------------------------------------------------------------
 
     def damage(self) -> None:
-        """Flip a bit in a record that is on disk, or in a batch header or an index."""
+        """Flip a bit in a record that is on disk, or in a batch header or an index, or make sectors unreadable."""
         if self.rng.random() < 0.5:
             self._damage_record()
         else:
@@ -360,7 +360,9 @@ class StoreSimulation:
             within = offset + self.rng.randrange(RECORD_SIZE + entry.payload_size)
             # A copy made by cleaning may not be durable yet, though the record is.
             if not self.store.pending:
-                self.disk.flip(segment_name(number), within, 1 << self.rng.randrange(8))
+                name, end = segment_name(number), offset + RECORD_SIZE + entry.payload_size
+                if self.rng.random() < 0.5 or not self.disk.spoil(name, offset, end):
+                    self.disk.flip(name, within, 1 << self.rng.randrange(8))
                 self.damaged.add(key)
 
     def _damage_frame(self) -> None:
@@ -376,6 +378,10 @@ class StoreSimulation:
             if content.startswith(BATCH_MAGIC, offset)
         ]
         index = content.rfind(INDEX_MARKER)
+        if index >= 0 and self.rng.random() < 0.3:
+            self.disk.spoil(name, index, len(content) + SECTOR_SIZE - 1)
+            self.kill()
+            return
         if index >= 0:
             places.append(self.rng.randrange(index, len(content)))
         if places:

@@ -11,7 +11,8 @@ row. Its figures are told twice: with that time, and behind it without, which is
   Parquet by one task, and the same messages read by our client in one process. Spark tells Parquet that only bodies are
   wanted, and a Python source nothing, so that by itself this one makes all its columns. That is the worst case. What
   both have to do alike stands beside it: bodies only, which a schema says to the source, and whole rows, of which
-  nothing is kept. Goals: one task at least 0.5 of Parquet; two at least 1.6 of one, where the cores allow it.
+  nothing is kept. What Spark itself takes for any Python source is told by one that reads no queue: its batches, with
+  bodies only, are ready. Goals: one task at least 0.5 of Parquet; two at least 1.6 of one, where the cores allow it.
 * **Stream**: a stream from a queue into Parquet files, beside one from Parquet files with the same rows into Parquet
   files. What counts is the time of the batches, as Spark tells it itself, for a stream is started once. Goal: at least
   0.6 of that.
@@ -44,8 +45,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 import msmq
 
@@ -54,9 +58,11 @@ BODY = bytes(range(256)) * 4
 TASKS = (1, 2)
 CLIENT, JOB, PARQUET = "our client, one process", "Spark, one row", "Parquet, 1 task"
 BODIES, ROWS, PARQUET_ROWS = "Spark, bodies only", "Spark, whole rows", "Parquet, whole rows"
+READY = "no queue, batches ready"
 """By one task each."""
 ROUNDABOUT = "Parquet to Parquet"
 WRITTEN = ("body", "label", "priority")
+READY_ROWS = 4_096
 Work = Callable[[], float | None]
 SPARK = {tasks: f"Spark, {tasks} task(s)" for tasks in TASKS}
 
@@ -262,6 +268,36 @@ def empty(address: str) -> None:
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
+class Ready(DataSource):
+    """A source that has only to hand out batches."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready"
+
+    def schema(self) -> str:
+        return "body BINARY"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return ReadyReader(int(self.options["rows"]))
+
+
+class ReadyReader(DataSourceReader):
+    """Hands out one batch over and over."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        chance = random.Random(1)
+        batch = pa.record_batch({"body": [chance.randbytes(1024) for _ in range(READY_ROWS)]})
+        for start in range(0, self._rows, READY_ROWS):
+            yield batch.slice(0, self._rows - start)
+
+
 class Place(NamedTuple):
     """Where everything is, and how much of it."""
 
@@ -298,6 +334,8 @@ def source(place: Place) -> None:
     works[BODIES] = lambda: look(place.read(1, columns="body BINARY"))
     works[ROWS] = lambda: drop(place.read(1))
     works[PARQUET_ROWS] = lambda: drop(place.spark.read.parquet(path))
+    place.spark.dataSource.register(Ready)
+    works[READY] = lambda: look(place.spark.read.format("ready").option("rows", str(place.rows)).load())
     works[JOB] = lambda: look(place.read(1, SINGLE))
     goals = [Goal(SPARK[1], PARQUET, 0.5), Goal(BODIES, PARQUET, 0.5), Goal(ROWS, PARQUET_ROWS, 0.5)]
     compare("source", place, works, [*goals, Goal(SPARK[2], SPARK[1], 1.6)])

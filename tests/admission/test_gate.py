@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msmq.admission.gate import Crowding, Gate
+
+
+@dataclass(eq=False)
+class Timer:
+    due_s: float
+    action: Callable[[], object]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
 
 class Hall:
@@ -14,21 +25,25 @@ class Hall:
         self.now_s = 1_000.0
         self.told: list[str] = []
         self.gate = Gate(Crowding(**crowding), lambda: self, self.told.append)  # type: ignore[arg-type]
-        self._due: list[tuple[float, Callable[[], object]]] = []
+        self._due: list[Timer] = []
 
     def time(self) -> float:
         return self.now_s
 
-    def call_later(self, delay: float, callback: Callable[[], object]) -> None:
-        self._due.append((self.now_s + delay, callback))
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
+        self._due.append(timer := Timer(self.now_s + delay, callback))
+        return timer
+
+    @property
+    def timers(self) -> list[Timer]:
+        return [timer for timer in self._due if not timer.cancelled]
 
     def pass_time(self, seconds: float) -> None:
         end_s = self.now_s + seconds
-        while self._due and min(self._due, key=lambda due: due[0])[0] <= end_s:
-            first = min(self._due, key=lambda due: due[0])
+        while self.timers and (first := min(self.timers, key=lambda timer: timer.due_s)).due_s <= end_s:
             self._due.remove(first)
-            self.now_s = max(first[0], self.now_s)
-            first[1]()
+            self.now_s = max(first.due_s, self.now_s)
+            first.action()
         self.now_s = end_s
 
     def come(self, address: str, descriptor: int = 0, *, opened: bool = False) -> Caller:
@@ -175,3 +190,16 @@ def test_the_log_is_told_once_a_minute_with_counts() -> None:
     assert "more than 2 that do nothing yet; 38 of them from 10.0.0.7" in hall.told[1]
     hall.pass_time(600)
     assert len(hall.told) == 2, "nothing happened since"
+
+
+def test_when_it_closes_it_tells_the_rest_and_goes_on_with_nothing() -> None:
+    hall = Hall(opening=2, opening_s=1_000)
+    for _ in range(4):
+        hall.come("10.0.0.7")
+    (first,) = hall.told
+    assert first.startswith("1 connections")
+    hall.gate.close()
+    assert hall.told[1].startswith("1 connections")
+    assert hall.timers == []
+    hall.gate.close()
+    assert len(hall.told) == 2

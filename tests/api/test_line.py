@@ -386,8 +386,8 @@ async def test_who_does_not_read_is_not_sent_more_than_fits(tmp_path: Path) -> N
         found = 0
         while found < 20:
             reply = await receive.message()
-            found += len(reply.packets.packets)
-            assert all(len(packet) > len(body) for packet in reply.packets.packets)
+            found += len(reply)
+            assert all(size > len(body) for size in reply.sizes)
         assert await receive.end() == b""
 
 

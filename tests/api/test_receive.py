@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packets import to_deliveries
 from msmq.errors import AccessDeniedError, MQError, SharingViolationError
 from msmq.wire.message import UserMessage
 from tests.api.support import QUEUE, Caller, address, calling, daemon, from_metadata
@@ -80,6 +82,29 @@ async def test_credit_holds_and_acknowledges(tmp_path: Path) -> None:
         assert [delivered.returned_count for delivered in back[:101:50]] == [1, 1, 0]
 
 
+async def test_a_reader_hears_of_an_internal_error_while_reading_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop reads on for it, and no call is under way that would end with the error."""
+    turns: list[None] = []
+
+    def fail_later(*values: Any) -> pb.Deliveries:
+        turns.append(None)
+        if len(turns) > 1:
+            raise ZeroDivisionError
+        return to_deliveries(*values)
+
+    monkeypatch.setattr("msmq.api.receive.to_deliveries", fail_later)
+    async with daemon(tmp_path) as running, calling(address(running)) as call:
+        await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+        await fill(call, 600)
+        stream = await opened(call)
+        await credit(stream, 600)
+        assert "internal error" in str(await error_of(stream))
+        assert await count(call) == 600, "what it had goes back"
+        assert running.failure is None
+
+
 async def test_what_is_not_held_cannot_be_settled(tmp_path: Path) -> None:
     async with daemon(tmp_path) as running, calling(address(running)) as call:
         await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
@@ -131,12 +156,12 @@ async def test_watching_leaves_everything_where_it_is(tmp_path: Path) -> None:
         await fill(call, 3)
         stream = await opened(call, pb.PEEK, form=pb.PACKET)
         await credit(stream, 100, 30)
-        shown = (await stream.read()).packets
+        shown = await stream.read()
         assert [UserMessage.decode(packet).body for packet in shown.packets] == [b"0", b"1", b"2"]
         assert (await stream.read()).HasField("timed_out")
         await fill(call, 2)
         await credit(stream, 100)
-        more = (await stream.read()).packets
+        more = await stream.read()
         assert [UserMessage.decode(packet).body for packet in more.packets] == [b"0", b"1"]
         assert min(more.lookup_ids) > max(shown.lookup_ids)
         assert await count(call) == 5

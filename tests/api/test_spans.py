@@ -94,6 +94,44 @@ async def test_a_queue_is_deleted_during_a_survey(tmp_path: Path, monkeypatch: p
         assert list((await queue.survey(ALL)).lookup_ids) == ids[:2]
 
 
+async def test_messages_that_expire_during_a_survey_are_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads them afterwards must know why they are not there."""
+    monkeypatch.setattr(spans, "_PLACES_PER_TURN", 2)
+    async with daemon(tmp_path) as running, msmq.connect(address(running)) as mq:
+        queue = await mq.create_queue(QUEUE)
+        stays = [each.lookup_id for each in await queue.send_many("ab")]
+        ids = [each.lookup_id for each in await queue.send_many("cdef", time_to_be_received=1000)]
+        expiries, begun, turns = running.manager.mailbox.expiries, spans._places, []
+
+        async def expiring(
+            descriptor: OpenQueueDescriptor, span: pb.Span, held: list[int]
+        ) -> AsyncIterator[Positions]:
+            async for part in begun(descriptor, span, held):
+                yield part
+                turns.append(part)
+                if len(turns) == 2:
+                    assert descriptor.queue is not None
+                    expiries._now = lambda: time.time() + 2000
+                    expiries._run(descriptor.queue)
+
+        monkeypatch.setattr(spans, "_places", expiring)
+        found = await queue.survey(ALL)
+        assert list(found.lookup_ids) == [*stays, *ids[:2]]
+        assert found.expiring == set(ids[:2])
+        assert [message.text async for message in queue.browse()] == ["a", "b"]
+
+
+async def test_spans_that_do_not_ascend_tell_all_that_expire(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE)
+        ids = [each.lookup_id for each in await queue.send_many("abcdef", time_to_be_received=1000)]
+        found = await queue.survey([(ids[3], ids[5]), (0, ids[1])])
+        assert list(found.lookup_ids) == [*ids[4:], *ids[:2]]
+        assert found.expiring == {*ids[4:], *ids[:2]}
+
+
 async def test_a_span_is_read_in_batches_and_stays(tmp_path: Path) -> None:
     async with connected(tmp_path) as mq:
         queue = await mq.create_queue(QUEUE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import grpc
 import pytest
 
@@ -24,6 +26,16 @@ def test_every_status_comes_back_as_itself(name: str) -> None:
         error.advice,
         error.description,
     )
+
+
+def test_advice_of_its_own_comes_along() -> None:
+    error = errors.InsufficientResourcesError("Full.", advice="Make room.")
+    told = from_metadata(status.trailing_metadata(error))
+    assert isinstance(told, errors.InsufficientResourcesError)
+    assert told.advice == "Make room."
+    assert errors.InsufficientResourcesError.advice != "Make room."
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.detail, again.advice) == ("Full.", "Make room.")
 
 
 @pytest.mark.parametrize(

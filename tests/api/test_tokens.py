@@ -54,5 +54,7 @@ async def test_one_token_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tokens, "_MOST_TOKENS", 1)
     async with daemon(tmp_path) as running, calling(address(running)) as call:
         await call("CreateToken", pb.CreateTokenRequest(name="first"))
-        with pytest.raises(InsufficientResourcesError, match="1 tokens, the most"):
+        with pytest.raises(InsufficientResourcesError, match="1 tokens, the most") as refused:
             await call("CreateToken", pb.CreateTokenRequest(name="second"))
+        assert "msmq token remove" in refused.value.advice
+        assert "Drain" not in refused.value.advice, "queues have nothing to do with it"

@@ -178,3 +178,33 @@ def test_other_failures(live: Live, tmp_path: Path) -> None:
     assert "No such file" in live.bad("export", live.queue(), str(tmp_path / "none" / "m"))
     file.write_text('{"body": "x"}\n')
     assert "QUEUE_NOT_FOUND" in live.bad("import", ".\\private$\\absent", str(file))
+
+
+def test_an_export_that_fails_leaves_no_file_in_the_way(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "m.jsonl"
+    live.bad("export", ".\\private$\\nothing", str(file))
+    assert not file.exists()
+    file.touch()
+    live.bad("export", ".\\private$\\nothing", str(file))
+    assert file.exists(), "it was not made by the command"
+    queue = live.queue()
+    live.good("export", queue, str(tmp_path / "empty.jsonl"))
+    assert (tmp_path / "empty.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "/dev/full", "/"])
+def test_an_export_writes_to_files(live: Live, file: str) -> None:
+    """A device may have no end."""
+    assert "is no file to write to" in live.bad("export", live.queue(), file)
+
+
+def test_an_import_of_which_nothing_was_sent_leaves_nothing_behind(live: Live, tmp_path: Path) -> None:
+    queue, file = live.queue(), tmp_path / "m.jsonl"
+    file.write_text("no json\n")
+    assert "Line 1 is no JSON" in live.bad("import", queue, str(file))
+    assert [path.name for path in tmp_path.iterdir()] == ["m.jsonl"]
+    file.write_text('{"body": "a"}\n')
+    assert live.good("import", queue, str(file)).startswith("sent 1 message "), (
+        "as if it had not been tried before"
+    )
+    assert live.bodies(queue) == ["a"]

@@ -13,7 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 from click.testing import Result
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrameWriter, SparkSession
 from typer.testing import CliRunner
 
 from msmq.cli import app
@@ -171,13 +172,58 @@ def test_errors_are_one_line(spark: SparkSession, arguments: tuple[str, ...], st
 def test_all_of_an_error_is_shown_to_those_who_want_it(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     arguments = ("decode", SAMPLE, "--to", tmp_path / "taken" / "folder")
-    *_, short = run(*arguments, status=1).stderr.splitlines()
+    *_, short, hint = run(*arguments, status=1).stderr.splitlines()
     assert short.startswith("msmq: ")
     assert "Parent path is not a directory" in short
+    assert "--verbose" in hint
     said = run(*arguments, "--verbose", status=1).stderr
     assert "Traceback" in said
     assert "at org.apache.spark" in said
     assert said.splitlines()[-1] == short
+
+
+def test_the_cause_of_a_write_that_fails_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody can write there, whoever runs the command."""
+    *_, said, hint = run("decode", SAMPLE, "--to", "/proc/nowhere", status=1).stderr.splitlines()
+    assert "Mkdirs failed to create file:/proc/nowhere" in said
+    assert "An error occurred while calling" not in said
+    assert "--verbose" in hint
+
+
+def test_a_call_that_is_broken_off_tells_what_is_known(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of the virtual machine that served the call has ended, and the machine goes on."""
+
+    def broken(writer: DataFrameWriter, *values: object) -> None:
+        raise Py4JError("An error occurred while calling o246.parquet")
+
+    monkeypatch.setattr(DataFrameWriter, "parquet", broken)
+    monkeypatch.setattr("msmq.cli.pipeline._ENDING_S", 0.1)
+    *_, said, hint = run("decode", SAMPLE, "--to", tmp_path / "x", status=1).stderr.splitlines()
+    assert said.startswith("msmq: Spark broke off the call parquet")
+    assert "spark.driver.memory" in said
+    assert "o246" not in said
+    assert "--verbose" in hint
+
+
+def test_what_pyspark_logs_is_for_those_who_want_it(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create(ORDERS)
+    server.send(["a"])
+    run("archive", tmp_path / "archive", "--queue", ORDERS, "--server", server.address)
+    wrong = ("report", tmp_path / "archive", "--where", "nothing = 1")
+    said, hint = run(*wrong, status=1).stderr.splitlines()
+    assert said.startswith("msmq: [UNRESOLVED_COLUMN")
+    assert "--verbose" in hint
+    assert "SQLQueryContextLogger" in run(*wrong, "--verbose", status=1).stderr
+
+
+@pytest.mark.parametrize("arguments", [("decode", SAMPLE, "--to", ""), ("archive", "", "--queue", "q")])
+def test_a_folder_without_a_name_is_wrong_use(arguments: tuple[object, ...]) -> None:
+    """It would be the root of the disk, or wherever the command was given."""
+    assert "folder" in run(*arguments, status=2).stderr
 
 
 def test_spark_submit(tmp_path: Path) -> None:

@@ -38,4 +38,4 @@ async def test_a_span_comes_in_columns(tmp_path: Path) -> None:
         receipts = await queue.send_many([b"0", b"1", b"2"])
         ids = [receipt.lookup_id for receipt in receipts]
         replies = [reply async for reply in read_columns(mq, QUEUE, ids[0], ids[2])]
-        assert [one for reply in replies for one in reply.packets.lookup_ids] == ids[1:]
+        assert [one for reply in replies for one in reply.lookup_ids] == ids[1:]

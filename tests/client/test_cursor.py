@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 import msmq
-from msmq.errors import IoTimeoutError, MessageAlreadyReceivedError, QueueNotFoundError
+from msmq.errors import IoTimeoutError, MessageAlreadyReceivedError, MQError, QueueNotFoundError
 from tests.client.support import QUEUE, Restartable, connected
+from tests.server.support import PATIENCE_S, eventually
 
 
 async def test_a_walk(tmp_path: Path) -> None:
@@ -47,3 +49,29 @@ async def test_what_happens_under_a_cursor(tmp_path: Path) -> None:
             server.cut()
             with pytest.raises(msmq.ConnectionLostError):
                 await cursor.next(None)
+
+
+async def test_a_cursor_that_only_looks_says_how_to_take(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send("x")
+        async with queue.cursor() as cursor:
+            await cursor.next()
+            for take in (cursor.take, cursor.hold):
+                with pytest.raises(RuntimeError, match=r"cursor\(receive=True\)"):
+                    await take()
+            assert (await cursor.current()).text == "x"
+
+
+async def test_who_waits_for_a_message_hears_that_the_queue_was_deleted(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        queue = await mq.create_queue(QUEUE)
+        assert server.daemon is not None
+        (there,) = [each for path, each in server.daemon.manager.core.by_path.items() if path.endswith("q")]
+        async with queue.cursor() as cursor:
+            waiting = [asyncio.ensure_future(each) for each in (queue.receive(), cursor.next(timeout=None))]
+            await eventually(lambda: len(there.waiting) == 2)
+            await mq.delete_queue(QUEUE)
+            for each in waiting:
+                with pytest.raises(MQError, match="The queue was deleted"):
+                    await asyncio.wait_for(each, PATIENCE_S)

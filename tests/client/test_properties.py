@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,22 @@ async def test_a_misspelt_property_says_what_was_meant(tmp_path: Path) -> None:
         assert (await mq.queue_info(queue)).messages == 0
     with pytest.raises(TypeError, match="there are label, type"):
         check_names({"xyz": 1}, QueueSettings.__annotations__)
+
+
+async def test_a_value_that_a_queue_cannot_have_is_told_by_its_name(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        await mq.create_queue(QUEUE, label="one")
+        wrong: list[tuple[dict[str, Any], type[Exception]]] = [
+            ({"max_deliveries": -5}, ValueError),
+            ({"quota_kb": 1 << 40}, ValueError),
+            ({"label": 5}, TypeError),
+            ({"label": "fine", "base_priority": "high"}, TypeError),
+        ]
+        for given, kind in wrong:
+            name = [*given][-1]
+            with pytest.raises(kind, match=f"^{name} cannot be "):
+                await mq.set_queue(QUEUE, **given)
+        assert (await mq.queue_info(QUEUE)).label == "one"
 
 
 def test_a_misspelt_property_is_an_error_of_types(tmp_path: Path) -> None:

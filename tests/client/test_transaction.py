@@ -79,8 +79,26 @@ async def test_cursor_lookup_and_move_take_part(tmp_path: Path) -> None:
         await tx.abort()
         await tx.abort()
         assert [number_of(message) async for message in a.browse()] == [0, 1, 2]
-        with pytest.raises(msmq.ConnectionLostError):
+        with pytest.raises(TransactionSequenceError):
             await tx.commit()
+
+
+async def test_a_block_may_end_its_transaction_itself(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        a, b, _ = await three(mq)
+        async with mq.transaction() as tx:
+            await tx.send(a, "one")
+            await tx.commit()
+            with pytest.raises(TransactionSequenceError, match="has ended"):
+                await tx.commit()
+            with pytest.raises(TransactionSequenceError, match="has ended"):
+                await tx.send(a, "two")
+        async with mq.transaction() as tx:
+            await tx.send(b, "three")
+            await tx.abort()
+        with pytest.raises(TransactionSequenceError, match="not begun"):
+            await mq.transaction().commit()
+        assert await counts(mq) == [1, 0, 0]
 
 
 async def test_a_broken_connection_aborts(tmp_path: Path) -> None:

@@ -140,3 +140,20 @@ def test_a_leader_hears_that_another_is_wanted(server: Server, tmp_path: Path) -
         while not heard and time.monotonic() < end:
             append(a.leadership, [])
         assert heard
+
+
+@pytest.mark.parametrize("task", ["_renew", "_watch", "_drop_segments"])
+def test_an_internal_error_in_one_of_its_tasks_loses_the_lead(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """Nobody would renew the lease, or see that it has run out."""
+
+    async def fail(leadership: Leadership) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Leadership, task, fail)
+    with members(server, tmp_path, "a") as (a,):
+        a.lead()
+        assert a.leadership is not None
+        with pytest.raises(NotLeaderError, match="ZeroDivisionError"):
+            append_many(a.leadership)

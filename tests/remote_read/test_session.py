@@ -68,7 +68,11 @@ async def test_a_server_without_remote_read() -> None:
     try:
         with pytest.raises(NoRemoteReadError, match=r"MS-MQRR.*MS-MQQP") as older:
             await RemoteHost.connect(HOST, mapper_port=port)
-        assert "\n" not in str(older.value)
+        told = f"{older.value} {older.value.advice}"
+        assert "\n" not in told
+        assert told.count("MS-MQRR") == 1, "it is said once"
+        assert "--rpc-port" in told
+        assert "on 127.0.0.1 itself" in told, "what can be done without it"
         assert isinstance(older.value, OperationNotSupportedByRemoteComputerError)
         with pytest.raises(NoRemoteReadError):
             await RemoteHost.connect(HOST, port)  # which serves another interface there

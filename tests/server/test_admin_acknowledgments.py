@@ -14,7 +14,6 @@ from msmq.manager.messages.message import AcknowledgementsRequested, DeliveryGua
 from msmq.manager.messages.serialize import deserialize, serialize
 from msmq.manager.queues.queue import Queue
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import acknowledgment
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE, PrivateQueueFormatName, QueueReference
 from msmq.wire.message import UserMessage
@@ -33,6 +32,7 @@ from tests.server.support import (
     name_of,
     neighbourhood,
 )
+from tests.wire.builders import acknowledgment
 
 POSITIVE_ARRIVAL, POSITIVE_RECEIVE, NEGATIVE_ARRIVAL, NEGATIVE_RECEIVE = 0x1, 0x2, 0x4, 0x8
 ADMIN = f"TCP:{ALICE}\\private$\\adm"

@@ -155,6 +155,38 @@ async def test_an_internal_error_in_a_call_that_changes_nothing_ends_it_too(
         assert running.stopping.is_set()
 
 
+@pytest.mark.parametrize("form", [pb.PACKET, pb.PROPERTIES], ids=["packets", "properties"])
+@pytest.mark.parametrize("at_a_place", [False, True], ids=["the first", "one by its place"])
+async def test_what_is_taken_out_and_cannot_be_handed_over_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: pb.Form, at_a_place: bool
+) -> None:
+    """The queue manager stops before the disk knows that the message was taken."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with daemon(tmp_path) as running, calling(address(running)) as call:
+        await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+        sent = await call("Send", pb.SendRequest(queue=QUEUE, messages=[pb.Message(body=b"kept")]))
+        for name in ("receive.write_packets", "receive.to_deliveries", "browse.to_delivered"):
+            monkeypatch.setattr(f"msmq.api.{name}", fail)
+        if at_a_place:
+            reader = call.stream("Browse")
+            await reader.write(pb.BrowseRequest(open=pb.OpenToBrowse(queue=QUEUE, receive=True, form=form)))
+            (place,) = sent.lookup_ids
+            await reader.write(pb.BrowseRequest(step=pb.Step(action=pb.Step.TAKE, lookup_id=place)))
+        else:
+            reader = call.stream("Receive")
+            opened = pb.OpenToReceive(queue=QUEUE, mode=pb.TAKE, form=form)
+            await reader.write(pb.ReceiveRequest(open=opened))
+            await reader.write(pb.ReceiveRequest(credit=pb.Credit(messages=1)))
+        async with asyncio.timeout(PATIENCE_S):
+            await running.stopping.wait()
+    monkeypatch.undo()
+    async with daemon(tmp_path) as again, msmq.connect(address(again)) as mq:
+        assert [message.body async for message in mq.queue(QUEUE).browse()] == [b"kept"]
+
+
 @closing_all
 async def test_an_internal_error_while_a_reader_is_let_go_ends_it_too(tmp_path: Path) -> None:
     """The application has gone, and nobody waits for the end of its call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from msmq.errors import DecodeError
 from msmq.manager.messages.message import Message
 from msmq.manager.messages.serialize import serialize
-from msmq.spark.packets import Packets, user_header
+from msmq.spark.packets import Packets, Stack, user_header
 from msmq.spark.schema import Messages, Table, joined
 from msmq.wire.headers import USER_RECOVERABLE
 from msmq.wire.identifiers import MessageIdentifier
@@ -40,7 +41,7 @@ def packets(count: int, **properties: Any) -> list[bytes]:
 def given_as(data: list[bytes]) -> Messages:
     count = len(data)
     levels, dead = [place % 3 % 2 for place in range(count)], [place % 5 for place in range(count)]
-    return Messages("q", range(count), [NOON + place // 3 for place in range(count)], data, levels, dead)
+    return Messages.of("q", range(count), [NOON + place // 3 for place in range(count)], data, levels, dead)
 
 
 def alone(packet: UserMessage) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def alone(packet: UserMessage) -> dict[str, Any]:
 
 def together(data: list[bytes]) -> list[dict[str, Any]]:
     """What the columns say of each."""
-    found = Packets(data)
+    found = Packets(Stack.of(data))
     heads, properties = found.heads, found.properties
     labels = found.labels.to_pylist()
     headers = [user_header(named) for named in found.names.to_pylist()]
@@ -121,7 +122,7 @@ def test_nothing_outside_of_a_packet_is_read(noise: bytes, place: int, cut: int)
     damaged[place : place + len(noise)] = noise[: len(damaged) - place]
     data = bytes(damaged[: len(damaged) - cut])
     try:
-        found = Packets([first, data, last])
+        found = Packets(Stack.of([first, data, last]))
     except DecodeError:
         return
     assert [found.bodies[0].as_py(), found.bodies[2].as_py()] == [
@@ -133,7 +134,7 @@ def test_nothing_outside_of_a_packet_is_read(noise: bytes, place: int, cut: int)
 def test_a_packet_that_is_too_short_is_an_error() -> None:
     for data in (b"", packets(1)[0][:40], packets(1)[0][:100]):
         with pytest.raises(DecodeError, match="packet 1 of a batch"):
-            Packets([packets(1)[0], data])
+            Packets(Stack.of([packets(1)[0], data]))
 
 
 def test_halves_of_surrogate_pairs_are_no_poison() -> None:
@@ -143,7 +144,12 @@ def test_halves_of_surrogate_pairs_are_no_poison() -> None:
 
 def test_parts_and_choices() -> None:
     whole = given_as(packets(9))
-    even = whole.chosen([place % 2 == 0 for place in range(9)])
+    even = whole.chosen(np.arange(9) % 2 == 0)
     assert list(even.lookup_ids) == [0, 2, 4, 6, 8]
-    assert joined([even, whole]).packets == [*even.packets, *whole.packets]
+    assert list(even.packets) == list(whole.packets)[::2]
+    both = joined([even, whole])
+    assert list(both.packets) == [*even.packets, *whole.packets]
+    assert [list(column) for column in both.numbers] == [
+        [*one, *other] for one, other in zip(even.numbers, whole.numbers, strict=True)
+    ]
     assert whole.size == sum(map(len, whole.packets))

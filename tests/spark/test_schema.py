@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,13 +50,14 @@ def one(
     message: Message,
     queue: str = "q",
     lookup_id: int = 1,
-    arrived: int | None = None,
+    arrived: int = 0,
     authentication_level: int = 0,
     identity: QueueIdentity | None = None,
     server: str | None = None,
 ) -> Messages:
     packet = serialize(message).data
-    return Messages(queue, [lookup_id], [arrived], [packet], [authentication_level], [0], identity, server)
+    given = Messages.of(queue, [lookup_id], [arrived], [packet], [authentication_level])
+    return given._replace(identity=identity, server=server)
 
 
 def row(table: Table, read: Messages) -> dict[str, object]:
@@ -156,3 +159,17 @@ def test_a_body_beside_itself_as_text_and_as_value(
     found = row(Table(extras=["includeText", "includeValue"]), one(Message(body=body, body_type=body_type)))
     assert found["body"] == body
     assert (found["text"], found["value"]) == (text, value)
+
+
+def test_a_worker_that_makes_rows_does_not_load_pandas() -> None:
+    """That would take each new worker of Spark most of a second."""
+    program = (
+        "import sys\n"
+        "from msmq.spark.schema import Messages, Table\n"
+        "from tests.spark.test_schema import full, one\n"
+        "assert Table().rows(one(full(), arrived=5)).num_rows == 1\n"
+        "assert Table().rows(Messages.of('q', (), (), ())).num_rows == 0\n"
+        "print('pandas' in sys.modules)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"

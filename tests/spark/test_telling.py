@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -122,6 +122,7 @@ def test_the_cause_is_found_in_what_spark_raises(
             "driver.memory",
         ),
         ("[TASK_WRITE_FAILED] Task failed", "No space left on device", "SPARK_LOCAL_DIRS"),
+        ("[TASK_WRITE_FAILED] Task failed writing file:/x", "No space left on device", "file:/x: EOFEx"),
         ("Python worker exited unexpectedly (crashed).", None, "executor.memory"),
         ("Python worker failed to connect back.", "timed out", "too busy"),
     ],
@@ -138,3 +139,16 @@ def test_what_to_do_about_it_is_said(spark: SparkSession, outer: str, inner: str
     assert advice in told
     assert inner is None or inner in told
     assert "o246" not in told
+
+
+def test_a_virtual_machine_that_has_ended_tells_nothing_more() -> None:
+    """Its errors are objects there."""
+
+    class Gone:
+        def getClass(self) -> object:  # noqa: N802 - Java's name
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    class Raised(Exception):  # noqa: N818
+        java_exception = Gone()
+
+    assert said_by_spark(Raised("the table could not be written")) == "the table could not be written"

@@ -93,6 +93,23 @@ def test_sectors_that_cannot_be_read_cost_what_lies_there_and_nothing_else(where
     assert numbers(reopened(disk, store)[1]) == [*found, 50]
 
 
+def test_a_sector_that_cannot_be_read_for_once_is_not_overwritten() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    address = put(store, 1, 1_500)
+    store.commit()
+    disk.kill()
+    name, offset = segments(disk)[0], place(address)[1]
+    disk.spoil(name, offset, offset + footprint(1_500))
+    store, entries = open_store(disk)
+    assert (numbers(entries), len(store.report.damaged)) == ([], 1)
+    disk.kill()
+    disk._names[name].unreadable.clear()
+    store, entries = open_store(disk)
+    assert (numbers(entries), store.report.damaged) == ([1], [])
+    assert store.read(address) == payload(1, 1_500)
+
+
 def test_entries_tell_all_about_a_record() -> None:
     disk = SimulatedDisk()
     store = new_store(disk)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from msmq.errors import DecodeError
+from msmq.wire.delivery import Acknowledgment, acknowledgments
 from msmq.wire.framing import Packet, StreamReader, decode_packet
 from msmq.wire.headers import (
     NULL_GUID,
@@ -45,6 +46,13 @@ VECTORS = Path(__file__).parents[1] / "vectors"
 def frame(stem: str) -> bytes:
     """The bytes of a published frame, by the name of its file."""
     return bytes.fromhex((VECTORS / f"{stem}.hex").read_text(encoding="ascii"))
+
+
+def acknowledgment(message: UserMessage, fate: int, **options: Any) -> Acknowledgment | None:
+    """The acknowledgment of one message that meets a fate, or None if none is due."""
+    due = acknowledgments((message,), fate, **options)
+    assert len(due) <= 1
+    return due[0] if due else None
 
 
 SESSION_FRAMES = (

@@ -7,7 +7,7 @@ import pytest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import (
     INSECURE_NACKS,
-    acknowledgment,
+    acknowledgments,
     format_name,
     largest_answers,
     wants,
@@ -18,7 +18,7 @@ from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import MQFElement, MultiQueueFormatHeader
 from msmq.wire.optional_headers import SecurityHeader
 
-from .builders import DESTINATION, FRAME_7, OTHER, QUEUE, SID, SOURCE, build, user_header
+from .builders import DESTINATION, FRAME_7, OTHER, QUEUE, SID, SOURCE, acknowledgment, build, user_header
 
 SENT = 0x44110000
 PA, PR, NA, NR = 1, 2, 4, 8
@@ -68,6 +68,20 @@ def test_each_fate_is_told_exactly_when_its_bit_asks_for_it(bit: int, fates: lis
         assert due is not None
         assert due.message_class == number
         assert acknowledgment(asking(0x0F & ~bit), fate, send_insecure_nacks=True) is None
+
+
+def test_of_many_messages_those_are_answered_that_ask_each_by_itself() -> None:
+    messages = [
+        asking(flags, user=user_header("OS:host\\q", admin=admin, recoverable=recoverable))
+        for flags in (PA, PR, PA | PR, 0)
+        for admin in (ADMIN, None)
+        for recoverable in (False, True)
+    ]
+    for fate in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE, MessageClass.NACK_Q_PURGED):
+        alone = [acknowledgment(message, fate) for message in messages]
+        due = acknowledgments(messages, fate)
+        assert due == [one for one in alone if one is not None]
+        assert len(due) == (0 if fate == MessageClass.NACK_Q_PURGED else 4)
 
 
 def test_ordinary_classes_are_no_fate() -> None:

@@ -12,7 +12,7 @@ from msmq.errors import DecodeError, EncodeError, LabelTooLongError
 from msmq.security.encryption import SessionKey, encrypt_body
 from msmq.wire.algorithms import EncryptionAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import acknowledgment, wants
+from msmq.wire.delivery import wants
 from msmq.wire.headers import MAX_LABEL_LENGTH, MessagePropertiesHeader
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
@@ -20,6 +20,7 @@ from msmq.wire.signature import SignatureType, signature_input
 from tests.wire.builders import (
     FRAME_7,
     accept_message,
+    acknowledgment,
     build,
     patched,
     patched_u32,

@@ -18,7 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 TELL_S: Final = 60.0
 _MOST_ADDRESSES: Final = 1_000
@@ -36,12 +36,18 @@ class Guest(Protocol):
         """Close the connection."""
 
 
+class Timer(Protocol):
+    """What an event loop returns for a call in the future."""
+
+    def cancel(self) -> None: ...
+
+
 class Clock(Protocol):
     """What the gate needs of an event loop."""
 
     def time(self) -> float: ...
 
-    def call_later(self, delay: float, callback: Callable[[], object]) -> Any: ...
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Timer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ class Gate:
         self._reasons: Counter[str] = Counter()
         self._blamed: Counter[str] = Counter()
         self._told_s: float | None = None
-        self._telling = self._sweeping = False
+        self._telling: Timer | None = None
+        self._sweeping: Timer | None = None
 
     @property
     def inside(self) -> int:
@@ -167,31 +174,38 @@ class Gate:
         self._reasons[reason] += 1
         if address in self._blamed or len(self._blamed) < _MOST_ADDRESSES:
             self._blamed[address] += 1
-        if not self._telling:
-            self._telling = True
+        if self._telling is None:
             clock = self._clock()
             wait_s = 0.0 if self._told_s is None else max(self._told_s + TELL_S - clock.time(), 0.0)
-            clock.call_later(wait_s, self._tell_counts)
+            self._telling = clock.call_later(wait_s, self._tell_counts)
 
     # --- as time goes by ----------------------------------------------------------------------------------------
 
     def _sweep_later(self) -> None:
-        if self._since and not self._sweeping:
-            self._sweeping = True
+        if self._since and self._sweeping is None:
             clock = self._clock()
             due_s = next(iter(self._since.values())) + self.crowding.opening_s
-            clock.call_later(max(due_s - clock.time(), 0.0), self._sweep)
+            self._sweeping = clock.call_later(max(due_s - clock.time(), 0.0), self._sweep)
 
     def _sweep(self) -> None:
         """Close connections that have been opening for too long."""
-        self._sweeping = False
+        self._sweeping = None
         late_s = self._clock().time() - self.crowding.opening_s
         for guest in [guest for guest, since_s in self._since.items() if since_s <= late_s]:
             self._dismiss(guest, f"nothing done in {self.crowding.opening_s:g} s")
         self._sweep_later()
 
+    def close(self) -> None:
+        """Stop watching connections, and tell what was not told yet."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        if self._telling is not None:
+            self._telling.cancel()
+            self._tell_counts()
+
     def _tell_counts(self) -> None:
-        self._telling = False
+        self._telling = None
         self._told_s = self._clock().time()
         reasons = ", ".join(f"{count} because {reason}" for reason, count in self._reasons.most_common())
         address, most = self._blamed.most_common(1)[0]

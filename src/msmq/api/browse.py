@@ -21,6 +21,7 @@ from msmq.errors import (
     QueueNotAvailableError,
     error_for,
 )
+from msmq.errors.tasks import carried_through
 from msmq.manager.mailbox.cursor import Cursor, CursorState
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.readers import INFINITE
@@ -147,9 +148,12 @@ class Browser:
 
     def _delivered(self, result: ReadResult) -> pb.Delivered:
         if result.message is None or result.position is None:
-            raise error_for(result.status)
+            raise error_for(
+                result.status, "The queue was deleted." if self.descriptor.queue is None else None
+            )
         queue, lookup_id = result.position
-        return to_delivered(result.message, self._form, queue.aborts.get(lookup_id, 0))
+        message, returned = result.message, queue.aborts.get(lookup_id, 0)
+        return carried_through(lambda: to_delivered(message, self._form, returned))
 
 
 class BrowseCalls:

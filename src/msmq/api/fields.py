@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, groupby, repeat
+from itertools import chain, repeat
 from typing import Final
+
+from msmq.errors import DecodeError
+from msmq.wire.pieces import gathered
 
 _VARINT, _FIXED_64, _LENGTH_DELIMITED, _FIXED_32 = 0, 1, 2, 5
 _LOW_BITS: Final = 0x7F
@@ -43,13 +46,7 @@ def within(field: int, parts: Iterable[bytes]) -> list[bytes]:
     together, and large ones are what was given."""
     inside = list(parts)
     inside.insert(0, lead(field, sum(map(len, inside))))
-    if max(map(len, inside)) < LARGE_BYTES:
-        return [b"".join(inside)]
-    found: list[bytes] = []
-    for large, group in groupby(inside, lambda part: len(part) >= LARGE_BYTES):
-        together = list(group)
-        found += together if large else (b"".join(together),)
-    return found
+    return gathered(inside, LARGE_BYTES)
 
 
 def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:
@@ -66,6 +63,17 @@ def apart(data: bytes, *path: int) -> tuple[bytes, list[memoryview]]:
         return data, []
 
 
+def fields_in(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield the fields of a serialized message that have a length: their numbers and their values, not copied. Raises
+    DecodeError if it is none."""
+    try:
+        for field, _, value, end in _fields(data):
+            if value is not None:
+                yield field, data[value:end]
+    except (_LeaveError, IndexError):
+        raise DecodeError("no message of protocol buffers") from None
+
+
 class _LeaveError(Exception):
     """The message is better left as it is."""
 
@@ -74,10 +82,26 @@ def _without(data: memoryview, path: Sequence[int], values: list[memoryview], fi
     """A serialized message without the field at ``path``, whose values are added to ``values``. Each field that is
     looked at takes one of ``fields``."""
     kept: list[bytes | memoryview] = []
-    start = 0
-    while start < len(data):
+    for field, start, value, end in _fields(data):
         if next(fields, None) is None:
             raise _LeaveError
+        if value is None or field != path[0]:
+            kept.append(data[start:end])
+        elif len(path) > 1:
+            inner = _without(data[value:end], path[1:], values, fields)
+            kept += (lead(path[0], len(inner)), inner)
+        elif values or end - value >= LARGE_BYTES:
+            values.append(data[value:end])
+        else:
+            raise _LeaveError
+    return b"".join(kept)
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, int | None, int]]:
+    """Yield the number of each field, where it begins, where its value begins if that has a length, and where it
+    ends."""
+    start = 0
+    while start < len(data):
         tag, value = _varint(data, start)
         kind = tag & 7
         if kind == _LENGTH_DELIMITED:
@@ -91,17 +115,8 @@ def _without(data: memoryview, path: Sequence[int], values: list[memoryview], fi
             raise _LeaveError
         if end > len(data):
             raise _LeaveError
-        if kind != _LENGTH_DELIMITED or tag >> 3 != path[0]:
-            kept.append(data[start:end])
-        elif len(path) > 1:
-            inner = _without(data[value:end], path[1:], values, fields)
-            kept += (lead(path[0], len(inner)), inner)
-        elif values or end - value >= LARGE_BYTES:
-            values.append(data[value:end])
-        else:
-            raise _LeaveError
+        yield tag >> 3, start, value if kind == _LENGTH_DELIMITED else None, end
         start = end
-    return b"".join(kept)
 
 
 def _varint(data: memoryview, start: int) -> tuple[int, int]:

@@ -84,9 +84,11 @@ class Frames:
     """Cuts the received bytes into frames. A large one is put together in a :class:`Landing`, to which the owner of
     the line may read the bytes that come next."""
 
-    def __init__(self) -> None:
+    def __init__(self, believed: int = 0) -> None:
+        """``believed`` is the size of a payload for which memory is taken before its bytes come."""
         self.landing: Landing | None = None
         """The payload of the large frame that is incomplete."""
+        self._believed = believed
         self._begun: tuple[int, int] = 0, 0
         """Its kind and number."""
         self._rest = b""
@@ -124,7 +126,7 @@ class Frames:
             elif size < LARGE:
                 break
             else:
-                self._begun, self.landing = (kind, number), Landing(size)
+                self._begun, self.landing = (kind, number), Landing(size, self._believed)
                 self.landing.put(memoryview(data)[start + head :])
                 start = end
         self._rest = data[start:]
@@ -137,6 +139,10 @@ class Inflow:
     def __init__(self) -> None:
         self._left = WINDOW_BYTES
         self._used = 0
+
+    def widen(self, size: int) -> None:
+        """Count ``size`` more bytes that the other side was let send from the beginning."""
+        self._left += size
 
     def take(self, size: int) -> None:
         """Count a message that was received; raises DecodeError if the window was used up."""

@@ -34,6 +34,7 @@ from msmq.api.frames import (
 from msmq.api.intake import Intake
 from msmq.api.status import to_message, to_mq_error
 from msmq.errors import DecodeError, InsufficientResourcesError, InvalidParameterError, MQError, MsmqError
+from msmq.errors.tasks import closing
 from msmq.security.access import Token
 from msmq.wire.landing import Landing
 
@@ -215,13 +216,17 @@ class Line(Intake):
             raise DecodeError(f"call {number} cannot be {name!r}")
         self._last = number
         if len(self._calls) >= _MOST_CALLS:
-            told = InsufficientResourcesError(f"{_MOST_CALLS} calls of this connection are under way.")
+            told = InsufficientResourcesError(
+                f"{_MOST_CALLS} calls of this connection are under way.",
+                advice="Wait until some of them have ended, or make another connection.",
+            )
             self._end(number, told)
             return
         call = Call(self, number, method)
         task = self._loop.create_task(self._serve(call, number, method, self._said))
         self._calls[number] = call, task
         task.add_done_callback(lambda _: self._calls.pop(number))
+        task.add_done_callback(closing(self._transport.abort))
 
     def pause_writing(self) -> None:
         # A client that does not read is not read from either, since its requests may need answers.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from msmq.api.fields import repeated, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
+from msmq.api.packet_columns import write_columns
 from msmq.errors import InvalidParameterError
 from msmq.manager.mailbox.contents import Found
 from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
@@ -177,9 +177,7 @@ class Columns:
 def write_packets(field: int, queue: Queue, found: Found) -> list[bytes]:
     """Messages as a reader gets them that asked for packets: a reply whose ``field`` has the `pb.Packets`, in parts, as
     it is written."""
-    rest = pb.Packets(lookup_ids=found.ids, arrived_times=found.arrival_times, remarks=_remarks(queue, found))
-    packets = repeated(pb.Packets.PACKETS_FIELD_NUMBER, found.packets)
-    return within(field, (rest.SerializeToString(), *packets))
+    return write_columns(field, found.ids, found.arrival_times, found.packets, _remarks(queue, found))
 
 
 def _remarks(queue: Queue, found: Found) -> Iterable[pb.Remark]:

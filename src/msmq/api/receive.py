@@ -15,6 +15,7 @@ from msmq.api.packets import to_deliveries, write_packets
 from msmq.api.retry import retry_of
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
+    GenericError,
     InvalidParameterError,
     IoTimeoutError,
     MQError,
@@ -22,6 +23,7 @@ from msmq.errors import (
     TransactionSequenceError,
     error_for,
 )
+from msmq.errors.tasks import carried_through
 from msmq.manager.mailbox.contents import Found
 from msmq.manager.messages.readers import INFINITE
 from msmq.manager.messages.transactions import Transaction
@@ -119,6 +121,14 @@ class Receiver:
         except MQError as error:
             self._fail(error)
 
+    def _read_more(self) -> None:
+        try:
+            self._read_on()
+        except Exception:
+            # No call is under way that would end with it, and the reader waits.
+            self._outbox.fail(GenericError("The queue manager met an internal error, which its log tells."))
+            raise
+
     def _take(self, most: int) -> bool:
         """Ship available messages, up to ``most`` or the limits of one turn. Returns whether there were any."""
         queue = self._queue()
@@ -129,16 +139,19 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
-        reply: pb.ReceiveReply | list[bytes]
-        if self._form == pb.PACKET:
-            reply = write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
-        else:
-            reply = pb.ReceiveReply(deliveries=to_deliveries(queue, found))
-        self._ship(reply, found)
+        if self._mode == pb.TAKE:
+            carried_through(lambda: self._ship(self._written(queue, found), found))
+        else:  # who looks or holds can do so again
+            self._ship(self._written(queue, found), found)
         if self._credit and not self._planned:
             self._planned = True
-            self._loop.call_soon(self._read_on)
+            self._loop.call_soon(self._read_more)
         return True
+
+    def _written(self, queue: Queue, found: Found) -> pb.ReceiveReply | list[bytes]:
+        if self._form == pb.PACKET:
+            return write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
+        return pb.ReceiveReply(deliveries=to_deliveries(queue, found))
 
     def _look(self, queue: Queue, most: int) -> Found:
         """Take the next available messages, or only peek at them."""
@@ -199,7 +212,8 @@ class Receiver:
     def _ended(self, status: int) -> None:
         """End a read without messages: the time is up, or the queue is gone."""
         if status not in _NO_MORE:
-            self._fail(error_for(status))
+            gone = "The queue was deleted." if self.descriptor.queue is None else None
+            self._fail(error_for(status, gone))
             return
         self._credit = 0
         self._put(pb.ReceiveReply(timed_out=pb.TimedOut()))

@@ -33,6 +33,7 @@ from msmq.api.callers import Callers, Peer
 from msmq.api.frames import GREETING
 from msmq.api.line import Answer, Line, farewell
 from msmq.errors import InsufficientResourcesError, MsmqError
+from msmq.errors.tasks import closing
 
 _log = logging.getLogger(__name__)
 
@@ -209,6 +210,7 @@ class Relay:
         task = asyncio.get_running_loop().create_task(self._join(outer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(closing(outer.transport.abort))
 
     async def _join(self, outer: _Half) -> None:
         transport = outer.transport
@@ -370,7 +372,8 @@ class Outer(_Half):
         if self.transport is not None and not self.transport.is_closing():
             if self.other is None:
                 told = InsufficientResourcesError(
-                    f"The queue manager has no room for this connection: {reason}."
+                    f"The queue manager has no room for this connection: {reason}.",
+                    advice="Close connections that nobody needs, and connect again later.",
                 )
                 self.transport.write(farewell(told, greet=self.line is None))
             self.transport.close()

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from msmq.api.fields import apart
+from msmq.api.fields import apart, fields_in, lead
 from msmq.api.generated import msmq_pb2
+from msmq.api.packet_columns import PacketColumns
 
 SERVICES: Final = ("Messages", "Administration")
 MAX_MESSAGE_BYTES: Final = 64 << 20
@@ -72,6 +73,22 @@ def _sent(data: bytes) -> Sent:
     return Sent(msmq_pb2.SendStreamRequest.FromString(rest), bodies)
 
 
+def _replies(reply: Any) -> Callable[[bytes], Any]:
+    """Make the function that reads replies of a kind. Those with packets are read as :class:`PacketColumns`."""
+    packets = reply.DESCRIPTOR.fields_by_name.get("packets")
+    if packets is None or packets.message_type is not msmq_pb2.Packets.DESCRIPTOR:
+        return cast(Callable[[bytes], Any], reply.FromString)
+    number = packets.number
+
+    def read(data: bytes) -> Any:
+        if not data.startswith(lead(number, 0)[:1]):
+            return reply.FromString(data)
+        ((_, value),) = fields_in(memoryview(data))
+        return PacketColumns.read(value)
+
+    return read
+
+
 def _method(descriptor: MethodDescriptor) -> Method:
     request, reply = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
     return Method(
@@ -83,7 +100,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
         partial(_written, request.SerializeToString),
         _sent if request is msmq_pb2.SendStreamRequest else request.FromString,
         partial(_written, reply.SerializeToString),
-        reply.FromString,
+        _replies(reply),
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 from array import array
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -20,6 +20,7 @@ from msmq.api.packets import to_deliveries, write_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
 from msmq.manager.ledger.recovered import NUMBER_MASK
+from msmq.manager.mailbox.expiries import Search
 from msmq.manager.mailbox.positions import END, Positions, PositionState
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
@@ -77,13 +78,15 @@ class SpanCalls:
             if request.HasField("known") and request.known.incarnation:
                 last.restored = not self._desk.lineage.holds(request.known.incarnation, request.seen)
             found = array("Q")
-            if request.counting:
-                await self._count(descriptor, request.spans, last)
-            else:
-                found, held, last.bytes = await _survey(descriptor, request)
-                last.held.extend(held)
-            if found and (expiring := self._desk.manager.mailbox.expiries.of(queue)):
-                last.expiring.extend(one for one in found if one in expiring)
+            with Search(self._desk.manager.mailbox.expiries, queue) as search:
+                if request.counting:
+                    await self._count(descriptor, request.spans, last)
+                else:
+                    found, held, last.bytes = await _survey(descriptor, request)
+                    last.held.extend(held)
+                for part in search.among(_ascending(found, request.spans)):
+                    last.expiring.extend(part)
+                    await asyncio.sleep(0)  # other work has its turn
         finally:
             self._desk.manager.queues.close(descriptor)
         await self._desk.durable()  # nobody may rely on a message that a crash would take back
@@ -184,6 +187,13 @@ class SpanCalls:
             one for one in lookup_ids if states.get(one, PositionState.DELETED) >= PositionState.PURGE_PENDING
         )
         reply.messages += self._desk.manager.mailbox.remove(queue, free, MessageClass.ACK_RECEIVE)
+
+
+def _ascending(found: array[int], spans: Sequence[pb.Span]) -> array[int]:
+    """The messages of some spans in ascending order, which they have if the spans have it."""
+    if all(span.upto <= after.after for span, after in pairwise(spans)):
+        return found
+    return array("Q", sorted(found))
 
 
 async def _survey(

@@ -61,4 +61,6 @@ def trailing_metadata(error: MQError) -> tuple[tuple[str, bytes], ...]:
 
 def from_message(message: pb.Error) -> MQError:
     """The exception for an error in an answer."""
-    return error_for(message.code, message.detail or None)
+    error = error_for(message.code, message.detail or None)
+    error.advice = message.advice or error.advice
+    return error

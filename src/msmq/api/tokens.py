@@ -45,7 +45,8 @@ class TokenCalls:
             )
         if len(self._tokens) >= _MOST_TOKENS:
             raise InsufficientResourcesError(
-                f"There are {_MOST_TOKENS:,} tokens, the most a queue manager keeps; remove one first."
+                f"There are {_MOST_TOKENS:,} tokens, the most that a queue manager keeps.",
+                advice="Remove one that nobody uses any more: `msmq token list`, `msmq token remove NAME`.",
             )
         environment = manager.core.environment
         secret = environment.random_bytes(_SECRET_BYTES).hex()

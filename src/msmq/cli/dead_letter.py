@@ -65,7 +65,14 @@ def resend(
     ctx: typer.Context,
     lookup_id: Annotated[
         list[int] | None,
-        typer.Option("--id", metavar="LOOKUP_ID", help="This one; may be repeated.", show_default=False),
+        typer.Option(
+            "--id",
+            metavar="LOOKUP_ID",
+            min=0,
+            max=(1 << 64) - 1,
+            help="This one; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: Json = False,

@@ -87,7 +87,11 @@ def export(
     from msmq.cli.output import print_json, several
 
     with closing(guarded(ctx, lambda: _Target(file, resume=resume))) as target:
-        written = perform(ctx, lambda mq: _export(mq, queue, target, remove))
+        try:
+            written = perform(ctx, lambda mq: _export(mq, queue, target, remove))
+        except BaseException:
+            target.leave()
+            raise
     if file == "-":
         return
     if as_json:
@@ -101,14 +105,20 @@ class _Target:
 
     def __init__(self, file: str, *, resume: bool) -> None:
         self.known: set[tuple[int, str]] = set()
+        self._made: Path | None = None
+        """The file, if it was not there before."""
         self._stream: BinaryIO
         if file == "-":
             self._stream = sys.stdout.buffer
             return
         path = Path(file)
-        if path.exists() and path.stat().st_size and not resume:
+        is_there = path.exists()
+        if is_there and not path.is_file():
+            raise FileError(f"{file} is no file to write to; - is standard output.")
+        if is_there and path.stat().st_size and not resume:
             raise FileError(f"{file} is there already. Add --resume to go on with it, or take another name.")
-        self._stream = path.open("r+b" if path.exists() else "w+b")
+        self._stream = path.open("r+b" if is_there else "w+b")
+        self._made = None if is_there else path
         try:
             self._read()
         except BaseException:
@@ -149,6 +159,11 @@ class _Target:
         if self._stream is not sys.stdout.buffer:
             os.fsync(self._stream.fileno())
         return written
+
+    def leave(self) -> None:
+        """Remove a file in which there is nothing, after an export that failed: it would be in the way of the next."""
+        if self._made is not None and not self.known:
+            self._made.unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._stream is not sys.stdout.buffer:
@@ -268,7 +283,11 @@ class _Source:
                 skip -= 1
                 continue
             try:
-                yield line, to_message(json.loads(text))
+                record = json.loads(text)
+            except ValueError as error:
+                raise FileError(f"Line {line} is no JSON: {error}.") from error
+            try:
+                yield line, to_message(record)
             except (ValueError, RecordError) as error:
                 raise FileError(f"Line {line}: {error}") from error
 
@@ -300,6 +319,7 @@ async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int
             )
         except RowError as error:
             line = part[error.sent - sent][0]
+            sent = error.sent
             raise FileError(f"Line {line} was refused: {error.error} {error.error.advice}") from error
         advance(len(part))
         part.clear()
@@ -307,18 +327,27 @@ async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int
 
     with progress(f"importing to {queue}", None) as advance:
         try:
-            for line, message in source.messages(skipped):
-                weight = _weight(message)
-                if part and (len(part) == BATCH or size + weight > _PART_BYTES):
+            try:
+                for line, message in source.messages(skipped):
+                    weight = _weight(message)
+                    if part and (len(part) == BATCH or size + weight > _PART_BYTES):
+                        await send()
+                    part.append((line, message))
+                    size += weight
+            finally:
+                if part:  # also what comes before an invalid line
                     await send()
-                part.append((line, message))
-                size += weight
-        finally:
-            if part:  # also what comes before an invalid line
-                await send()
+        except FileError:
+            if not sent:  # there is nothing to go on with
+                await _forget(target, source)
+            raise
+    await _forget(target, source)
+    return sent - skipped, skipped
+
+
+async def _forget(target: msmq.Queue, source: _Source) -> None:
     source.finish()
     await target.forget_row(source.row)
-    return sent - skipped, skipped
 
 
 def _weight(message: Message) -> int:

@@ -32,7 +32,7 @@ HELP = (
     "spark-submit, with whatever it is told about the cluster:\n\n"
     '  spark-submit --master yarn "$(msmq pipeline script)" archive hdfs:///orders --queue ...\n\n'
     "What it does is told on standard error, the result on standard output, with --json as JSON. If Spark fails, its "
-    "cause is told in one line; -v shows all that Spark has to say.\n\n"
+    "cause is told in one line; --verbose shows all that Spark has to say.\n\n"
     "Status: 0 done, 1 it could not be done, 2 wrong use."
 )
 ARCHIVE_HELP = (
@@ -108,7 +108,18 @@ Options = Annotated[
         "--option", metavar="NAME=VALUE", help="An option of the data source msmq, such as tokenFile."
     ),
 ]
-Folder = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Folder of the archive, a path or a URI.")]
+
+
+def _folder(given: str) -> str:
+    if not given.strip():
+        raise typer.BadParameter("a folder needs a name")
+    return given
+
+
+Folder = Annotated[
+    str,
+    typer.Argument(metavar="ARCHIVE", help="Folder of the archive, a path or a URI.", callback=_folder),
+]
 Where = Annotated[str, typer.Option("--where", help="Which messages: a condition of SQL on the columns.")]
 
 Verbose = Annotated[
@@ -116,6 +127,8 @@ Verbose = Annotated[
 ]
 
 _APP_NAME: Final = "msmq pipeline"
+_CONTEXT_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark, which write an error that they have raised, with its whole trace, to standard error."""
 _ENDING_S: Final = 2.0
 """How long to wait for a virtual machine that no longer answers to end."""
 
@@ -134,6 +147,7 @@ def _working(master: str | None, verbose: bool) -> Iterator[SparkSession]:
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
+        from pyspark.logger import PySparkLogger
         from pyspark.sql import SparkSession
     except ImportError:
         print("msmq: this needs Spark: pip install 'msmq[spark]'", file=sys.stderr)
@@ -150,6 +164,8 @@ def _working(master: str | None, verbose: bool) -> Iterator[SparkSession]:
     try:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("WARN" if verbose else "OFF")
+        for name in _CONTEXT_LOGGERS:
+            PySparkLogger.getLogger(name).disabled = not verbose
         yield spark
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
@@ -159,6 +175,8 @@ def _working(master: str | None, verbose: bool) -> Iterator[SparkSession]:
         if verbose:
             traceback.print_exception(error)
             print(getattr(error, "_stackTrace", ""), file=sys.stderr)  # of Java, which Spark hides
+        elif isinstance(error, PySparkException | Py4JError):
+            said += "\nmsmq: With --verbose the command shows all that Spark has to say about it."
         print(f"msmq: {said}", file=sys.stderr)
         raise typer.Exit(REFUSED) from None
 
@@ -337,7 +355,7 @@ def report(
 @app.command(help=DECODE_HELP, short_help="Decode captures and stores into Parquet.")
 def decode(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Captures and data directories.")],
-    to: Annotated[str, typer.Option("--to", help="Folder for the tables.")],
+    to: Annotated[str, typer.Option("--to", help="Folder for the tables.", callback=_folder)],
     body: Annotated[Body, typer.Option("--body", help="How bodies are shown.")] = Body.BYTES,
     port: Annotated[int, typer.Option("--port", help="TCP port of the queue managers.")] = 1801,
     as_json: Json = False,

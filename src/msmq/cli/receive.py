@@ -81,7 +81,14 @@ _Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How lon
 _Wait = Annotated[bool, typer.Option("--wait", help="Wait for ever.")]
 _Id = Annotated[
     list[int] | None,
-    typer.Option("--id", metavar="LOOKUP_ID", help="This message; may be repeated.", show_default=False),
+    typer.Option(
+        "--id",
+        metavar="LOOKUP_ID",
+        min=0,
+        max=(1 << 64) - 1,
+        help="This message; may be repeated.",
+        show_default=False,
+    ),
 ]
 _Labelled = Annotated[
     str, typer.Option("--label", metavar="PATTERN", help="Only labels like this; * stands for anything.")

@@ -102,10 +102,11 @@ def _properties(
     ] = AcknowledgeType.NONE,
     time_to_reach_queue: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="It must reach its queue in time.", show_default=False),
+        typer.Option(metavar="SECONDS", min=0, help="It must reach its queue in time.", show_default=False),
     ] = None,
     time_to_be_received: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="It must be received in time.", show_default=False)
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="It must be received in time.", show_default=False),
     ] = None,
     journal: Annotated[
         bool, typer.Option("--journal", help="Keep a copy in the journal of this computer.")
@@ -202,7 +203,12 @@ def _read(file: Path) -> Message:
 
     from msmq.client.records import to_message
 
-    return to_message(json.loads(sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")))
+    text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON: {error}.") from error
+    return to_message(record)
 
 
 def _messages(

@@ -268,7 +268,13 @@ class Administration:
 
 def _settings(given: QueueSettings) -> pb.QueueSettings:
     check_names(given, QueueSettings.__annotations__)
-    return pb.QueueSettings(**given)
+    made = pb.QueueSettings()
+    for name, value in given.items():
+        try:
+            made.MergeFrom(pb.QueueSettings(**{name: value}))  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} cannot be {value!r}: {error}.") from error
+    return made
 
 
 def _name(queue: Queue | str | None) -> str:

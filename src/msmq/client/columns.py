@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.client.connection import Connection
 from msmq.client.message import Receipt
 from msmq.client.transaction import Transaction
@@ -25,7 +26,7 @@ def send_columns(
     return mq.sender(queue).send_columns(columns, count, named)
 
 
-def read_columns(mq: Connection, queue: str, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
+def read_columns(mq: Connection, queue: str, after: int, upto: int) -> AsyncIterator[PacketColumns]:
     """Yield batches of the messages whose lookup identifiers are greater than ``after`` and at most ``upto``, in order,
     and leave them in the queue."""
     span = pb.Span(after=after, upto=upto)

@@ -14,6 +14,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError
 from msmq.client.stream import Stream
+from msmq.client.timeouts import milliseconds
 from msmq.errors import IoTimeoutError, MsmqError, QueueNotFoundError
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ class Cursor:
     async def _step(
         self, action: pb.Step.Action, timeout: float | None, count: int = 1, transaction: bytes = b""
     ) -> list[ReceivedMessage]:
-        step = pb.Step(action=action, count=count, transaction=transaction)
-        if timeout is not None:
-            step.timeout_ms = int(timeout * 1000)
-        return await self._asked(step)
+        timeout_ms = milliseconds(timeout)
+        return await self._asked(
+            pb.Step(action=action, count=count, transaction=transaction, timeout_ms=timeout_ms)
+        )
 
     async def _asked(self, step: pb.Step) -> list[ReceivedMessage]:
         reply = await self._ask(pb.BrowseRequest(step=step))
@@ -119,6 +120,7 @@ class Cursor:
 
     async def take(self, transaction: Transaction | None = None) -> ReceivedMessage:
         """Take the current message out of the queue. If the call is cancelled, the message stays there."""
+        self._check_taking()
         if transaction is None:
             return (await self.hold()).keep()
         step = self._step(pb.Step.TAKE_CURRENT, 0, transaction=transaction.identifier)
@@ -167,7 +169,12 @@ class Cursor:
         step.transaction = transaction.identifier
         return self._took((await transaction.taking(self._asked(step)))[0], transaction)
 
+    def _check_taking(self) -> None:
+        if not self._receive:
+            raise RuntimeError("This cursor only looks; messages are taken at `queue.cursor(receive=True)`.")
+
     async def _hold(self, step: pb.Step) -> HeldAtCursor:
+        self._check_taking()
         asked = asyncio.ensure_future(self._asked(step))
         try:
             return HeldAtCursor(self, (await asyncio.shield(asked))[0])
@@ -214,10 +221,12 @@ class Wanted(NamedTuple):
     def step(self, action: pb.Step.Action, timeout: float | None) -> pb.Step:
         """Make the request that looks for the message. With a ``timeout`` of None it waits, with 0 the message must be
         there."""
-        step = pb.Step(action=action, message_id=self.message_id, correlation_id=self.correlation_id)
-        if timeout is not None:
-            step.timeout_ms = int(timeout * 1000)
-        return step
+        return pb.Step(
+            action=action,
+            message_id=self.message_id,
+            correlation_id=self.correlation_id,
+            timeout_ms=milliseconds(timeout),
+        )
 
 
 class HeldAtCursor:

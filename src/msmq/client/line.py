@@ -49,6 +49,10 @@ from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqEr
 from msmq.wire.landing import Landing
 
 _PAUSE_S: Final = 0.05
+_BELIEVED_BYTES: Final = 4 << 20
+_FURTHER_BYTES: Final = 3 << 20
+"""How much more the queue manager may send of a paced call: with one window alone it would wait after each reply until
+that is read."""
 _LOOKS: Final = 4
 """How often the line looks for a sign of life within the time that it waits."""
 
@@ -78,6 +82,8 @@ class LineStream:
         self._lost = lost
         self._paced = paced
         self._inflow = Inflow()
+        if paced:
+            self._inflow.widen(_FURTHER_BYTES)
         self._may_send = WINDOW_BYTES
         self._unsent: deque[list[bytes]] = deque()
         self._unread: deque[int] = deque()
@@ -141,7 +147,10 @@ class LineStream:
         if size > rpc.MAX_MESSAGE_BYTES:  # the queue manager would hang up, however often this is sent
             self._line.write(*frame(CANCEL, self._number))
             self.finish(
-                InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
+                InsufficientResourcesError(
+                    f"{size} bytes are more than the channel takes at a time.",
+                    advice="Ask for less at a time, or send smaller messages.",
+                )
             )
         elif self._unsent or self._may_send <= 0:
             self._unsent.append(payload)
@@ -197,7 +206,7 @@ class Line(Intake):
         self._loop = loop
         self._greeted: asyncio.Future[None] = loop.create_future()
         self._gone: asyncio.Future[None] = loop.create_future()
-        self._frames = Frames()
+        self._frames = Frames(_BELIEVED_BYTES)
         self._streams: dict[int, LineStream] = {}
         self._last = 0
         self._refusal: MQError | None = None
@@ -333,6 +342,8 @@ class Line(Intake):
             return stream
         self._streams[self._last] = stream
         self.write(*frame(OPEN, self._last, name.encode()))
+        if paced:
+            self.write(window(self._last, _FURTHER_BYTES))
         if self._alarm is None:
             self._silent = 0
             self._look_later()

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.manager.messages.message import Message as Properties
 from msmq.manager.messages.message import SenderIdentifierType
 from msmq.manager.messages.serialize import deserialize
@@ -212,6 +213,53 @@ kind_of: Final = attrgetter(
 """Returns what messages of one kind have in common; see :meth:`Message.to_kind`."""
 
 
+_LARGEST: Final = 0xFFFFFFFF
+_TEXTS: Final = ("label", "response_queue", "admin_queue", "dead_letter_queue")
+_BYTES: Final = ("correlation_id", "extension", "sender_certificate", "connector_type")
+_NUMBERS: Final = (
+    "body_type",
+    "priority",
+    "delivery",
+    "acknowledgements",
+    "application_tag",
+    "message_class",
+)
+_TIMES: Final = ("time_to_reach_queue", "time_to_be_received")
+
+
+def blamed(message: Message, error: Exception) -> Exception:
+    """The error of a message that cannot be written, by the property that is wrong; else the error itself."""
+    for names, fits, wanted in (
+        (_TEXTS, _is_text, "a text"),
+        (_BYTES, lambda value: isinstance(value, bytes | bytearray | memoryview), "bytes"),
+        (_NUMBERS, _is_number, f"a whole number from 0 to {_LARGEST}"),
+        (_TIMES, _is_time, f"a number of seconds from 0 to {_LARGEST}, or a timedelta"),
+    ):
+        for name in names:
+            value = getattr(message, name)
+            if not fits(value):
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                return kind(f"{name} is {value!r}, and has to be {wanted}.")
+    return error
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int) and 0 <= value <= _LARGEST)
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    return value is None or (isinstance(value, int | float) and 0 <= value <= _LARGEST)
+
+
 def _seconds(time: timedelta | float) -> int:
     """Round up to whole seconds, so that a message does not live shorter than its sender asks."""
     return ceil(time.total_seconds() if isinstance(time, timedelta) else time)
@@ -252,7 +300,7 @@ class QueuedMessage:
         return cls(queue, given.lookup_id, given.arrived_time, given.packet, given, receiver)
 
     @classmethod
-    def all_of(cls, given: pb.Packets, queue: str, receiver: Receiver | None = None) -> list[Self]:
+    def all_of(cls, given: PacketColumns, queue: str, receiver: Receiver | None = None) -> list[Self]:
         """Make messages of a delivery of several."""
         rest = {remark.index: remark for remark in given.remarks}
         rows = zip(given.lookup_ids, given.arrived_times, given.packets, strict=True)

@@ -471,7 +471,7 @@ class Queue:
         name, span = self.name, pb.Span(after=after, upto=upto)
         request = pb.ReadSpanRequest(queue=name, span=span, form=pb.PACKET)
         async for reply in self._connection.server_stream("ReadSpan", request):
-            yield ReceivedMessage.all_of(reply.packets, name)
+            yield ReceivedMessage.all_of(reply, name)
 
     async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Calling it twice

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
+from msmq.client.timeouts import milliseconds
 from msmq.errors import (
     IoTimeoutError,
     MessageNotFoundError,
@@ -175,11 +177,12 @@ class Receiver:
 
     # --- replies ------------------------------------------------------------------------------------------------
 
-    def _received(self, reply: pb.ReceiveReply) -> None:
+    def _received(self, reply: pb.ReceiveReply | PacketColumns) -> None:
+        if isinstance(reply, PacketColumns):
+            self._take_packets(reply)
+            return
         kind = reply.WhichOneof("reply")
-        if kind == "packets":
-            self._take_packets(reply.packets)
-        elif kind == "settled":
+        if kind == "settled":
             self._settled(reply.settled)
         elif kind == "timed_out":
             self._credit = 0
@@ -188,7 +191,7 @@ class Receiver:
         elif self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
 
-    def _take_packets(self, given: pb.Packets) -> None:
+    def _take_packets(self, given: PacketColumns) -> None:
         holder = self if self._mode is Mode.HOLD and not self._transaction else None
         messages = ReceivedMessage.all_of(given, self.queue, holder)
         self._credit -= len(messages)
@@ -274,12 +277,10 @@ class Receiver:
         """Allow messages to come until the prefetch is full; at least one if somebody waits for one."""
         if self._stream is None or self._stream.over:
             return
-        wanted = max(self._prefetch - len(self._ready) - self._credit, 0)
-        if not wanted and timeout is None:
+        wanted, timeout_ms = max(self._prefetch - len(self._ready) - self._credit, 0), milliseconds(timeout)
+        if not wanted and timeout_ms is None:
             return
-        credit = pb.Credit(messages=wanted, transaction=self._transaction)
-        if timeout is not None:
-            credit.timeout_ms = int(timeout * 1000)
+        credit = pb.Credit(messages=wanted, transaction=self._transaction, timeout_ms=timeout_ms)
         self._credit += wanted
         self._stream.put(pb.ReceiveRequest(credit=credit))
 

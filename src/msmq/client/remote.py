@@ -15,6 +15,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.api.status import to_message
 from msmq.client.connection import RemoteAccess
 from msmq.client.problems import ConnectionLostError
@@ -287,15 +288,8 @@ class RemoteReceive(RemoteConversation):
                 finally:
                     self._request_id = None
                 self._credit = max(self._credit - 1, 0)
-                self._received(
-                    pb.ReceiveReply(
-                        packets=pb.Packets(
-                            lookup_ids=[message.lookup_id],
-                            arrived_times=[message.arrival_time],
-                            packets=[bytes(message.packet.data)],
-                        )
-                    )
-                )
+                data = bytes(message.packet.data)
+                self._received(PacketColumns.of((message.lookup_id,), (message.arrival_time,), (data,)))
         except MsmqError as error:
             self._requests.put_nowait(error)
         except (RpcError, OSError) as error:

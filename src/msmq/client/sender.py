@@ -22,7 +22,7 @@ from msmq.api import status
 from msmq.api.fields import lead, repeated, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.rpc import MAX_MESSAGE_BYTES
-from msmq.client.message import Delivery, Message, Own, Receipt, kind_of
+from msmq.client.message import Delivery, Message, Own, Receipt, blamed, kind_of
 from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
 from msmq.errors import (
@@ -108,6 +108,12 @@ class Load:
 
     def add(self, message: Message) -> bool:
         """Add a message. Returns whether the load is full. Raises if the message cannot be written."""
+        try:
+            return self._add(message)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise blamed(message, error) from error
+
+    def _add(self, message: Message) -> bool:
         row = message.own()
         (
             body, body_type, label, extension, tag, _, priority, delivery, reach_s, received_s, asked, journal, dead
@@ -138,7 +144,10 @@ class Load:
 
 
 def _too_large(size: int) -> InsufficientResourcesError:
-    return InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
+    return InsufficientResourcesError(
+        f"{size} bytes are more than the channel takes at a time.",
+        advice="Send less at once, such as the place where a reader finds the rest.",
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -245,6 +254,9 @@ class Sender:
                 await self._changed.wait()
         except MsmqError as error:
             self._fail_all(error)
+        except Exception as error:  # a mistake of ours, which nobody shall wait for
+            self._fail_all(error)
+            raise
 
     def _has_room(self) -> bool:
         return (
@@ -278,7 +290,11 @@ class Sender:
             waiting.popleft()  # a cancelled load is not sent
         if not loads:
             return
-        columns = loads[0].columns or _columns(loads)
+        try:
+            columns = loads[0].columns or _columns(loads)
+        except (TypeError, ValueError, OverflowError):
+            self._sort_out(loads)
+            return
         if (whole := sum(map(len, columns))) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:
             for load in loads:  # their kinds take too much room
                 self._fail(load, _too_large(whole))
@@ -288,6 +304,19 @@ class Sender:
         self._under_way[self._number] = _Batch(request, transaction, loads)
         self._messages_under_way += count
         self._stream.put(request)
+
+    def _sort_out(self, loads: list[Load]) -> None:
+        """Fail the loads that cannot be written, as no column can hold a value in them; the others wait again."""
+        fine: list[Load] = []
+        for load in loads:
+            try:
+                load.columns = _columns([load])
+            except (TypeError, ValueError, OverflowError) as error:
+                told = (blamed(message, error) for message in load.messages)
+                self._fail(load, next((each for each in told if each is not error), error))
+            else:
+                fine.append(load)
+        self._waiting.extendleft(reversed(fine))
 
     def _received(self, reply: pb.SendStreamReply) -> None:
         if reply.WhichOneof("reply") == "opened":
@@ -385,10 +414,10 @@ class Sender:
                     self._messages_under_way -= load.count
                     self._fail(load, error)
 
-    def _fail_all(self, error: MsmqError) -> None:
+    def _fail_all(self, error: Exception) -> None:
         under_way = [load for batch in self._under_way.values() for load in batch.loads]
         for load in under_way:
-            unknown = isinstance(error, ClientError)
+            unknown = isinstance(error, ClientError) or not isinstance(error, MsmqError)
             self._fail(
                 load,
                 OutcomeUnknownError(f"{error} It may have been sent.", load.messages) if unknown else error,
@@ -401,7 +430,7 @@ class Sender:
         self._messages_under_way = 0
 
     @staticmethod
-    def _fail(load: Load, error: MsmqError) -> None:
+    def _fail(load: Load, error: Exception) -> None:
         if not load.done.done():
             load.done.set_exception(error)
 

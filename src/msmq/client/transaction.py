@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import Message, Receipt, ReceivedMessage
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from msmq.client.queue import Queue
 
 _T = TypeVar("_T")
+_NOT_OPEN: Final = "The transaction has ended, or was not begun."
 
 
 class Transaction:
@@ -57,7 +58,7 @@ class Transaction:
         if self._stream is None or self._stream.over:
             if isinstance(self._error, ConnectionLostError) and not self._ended:
                 raise ConnectionLostError("The connection broke, and the transaction with it.")
-            raise TransactionSequenceError("The transaction has ended, or was not begun.")
+            raise TransactionSequenceError(_NOT_OPEN)
 
     async def begin(self) -> Self:
         self._stream = await self._connection.stream("Transact", self._received, self._lost)
@@ -87,7 +88,9 @@ class Transaction:
 
     async def commit(self) -> None:
         """Commit. Returns when that is durable."""
-        if self._stream is None or self._stream.over:
+        if self._ended or self._stream is None:
+            raise TransactionSequenceError(_NOT_OPEN)
+        if self._stream.over:
             raise self._error or ConnectionLostError("The transaction has ended.")
         with self._settling("commit"):
             await self._commit(self._stream)
@@ -144,7 +147,8 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            await self.commit()
+            if not self._ended:  # otherwise the block has committed or aborted itself
+                await self.commit()
             return
         with suppress(MsmqError):
             await self.abort()

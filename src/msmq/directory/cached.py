@@ -34,7 +34,8 @@ from msmq.directory.listed import Queries
 from msmq.directory.own_changes import OwnChanges
 from msmq.directory.query import find_all
 from msmq.directory.troubles import explained, remedy
-from msmq.errors import NoDsError
+from msmq.errors import MsmqError, NoDsError
+from msmq.errors.tasks import raise_again
 from msmq.manager.directory import (
     Directory,
     DirectoryObject,
@@ -57,6 +58,8 @@ ABSENT_S: Final = 5
 _MOST_ANSWERS: Final = 50_000
 _MOST_REMEMBERED: Final = 1_000
 """Longer lists of queues are not remembered: they are only for the caller, and routes are not looked up in them."""
+_raise_again: Final = partial(raise_again, expected=(MsmqError,))
+"""For tasks whose callers hear of expected errors, if they are still there."""
 _LISTS: Final = frozenset({"find", "queues"})
 """Questions whose answers may hold very many objects."""
 _LOST: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
@@ -233,13 +236,18 @@ class CachedDirectory:
         task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew, limit_s=limit_s))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_raise_again)  # its caller, who would hear of an error, is gone
+            raise
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
         """Run some work in the background; :meth:`close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
+        task.add_done_callback(raise_again)
 
     def knows(self, question: Question) -> bool:
         """Whether there is an answer, however old."""
@@ -303,6 +311,7 @@ class CachedDirectory:
         load = self._loading.get(question)
         if load is not None and load.task is task:
             del self._loading[question]
+        _raise_again(task)  # often nobody waits for the answer, and those who do may be gone
 
     async def _load(self, question: Question, after: int = 0) -> _Heard:
         return await asyncio.shield(self._load_soon(question, after))

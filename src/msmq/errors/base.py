@@ -42,13 +42,14 @@ class MQError(MsmqError):
     """A status of MS-MQMQ 2.4.
 
     ``code`` is its HRESULT and ``name`` its name in the specification; ``advice`` is one sentence on what
-    to do next. ``last_version`` is the last MSMQ version that uses the code, when that is not every one.
+    to do next, which an error may have of its own where that of its code would mislead. ``last_version`` is
+    the last MSMQ version that uses the code, when that is not every one.
     A subclass without a name is a group of codes and is caught, never raised.
     """
 
     code: ClassVar[int] = 0xC00E0001
     name: ClassVar[str] = "MQ_ERROR"
-    advice: ClassVar[str] = ""
+    advice: str = ""
     last_version: ClassVar[int | None] = None
 
     def __init_subclass__(
@@ -69,9 +70,11 @@ class MQError(MsmqError):
         if code & CUSTOMER_BIT or not code & _SEVERITY_BIT or code & _FACILITY_MASK != _FACILITY_MSMQ:
             raise ValueError(f"{name} 0x{code:08X} is no error code of MS-MQMQ 2.4")
 
-    def __init__(self, detail: str | None = None) -> None:
+    def __init__(self, detail: str | None = None, *, advice: str | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
+        if advice is not None:
+            self.advice = advice
 
     @property
     def description(self) -> str:

@@ -21,6 +21,7 @@ from typing import Final
 
 import asyncpg
 
+from msmq.errors.tasks import raise_again
 from msmq.ha import schema
 from msmq.ha.database import Connection, Database, Lost, goodbye, patience, translated
 from msmq.ha.errors import HaError, NotLeaderError
@@ -94,6 +95,15 @@ class Leadership:
         self._tasks = [
             asyncio.create_task(work()) for work in (self._renew, self._watch, self._drop_segments)
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Lose the lead with an internal error: nobody renews the lease any more, or sees that it has run out."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.lose(f"an internal error ({error!r})")
+        raise_again(task)
 
     # --- the log ------------------------------------------------------------------------------------------------
 

@@ -104,12 +104,14 @@ async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> in
 # By 3.2.4.1 the client goes on with MS-MQQP here, which we do not speak. To add it, catch this error where
 # `RemoteHost.connect` raises it, and return a host that reads in the other protocol.
 class NoRemoteReadError(OperationNotSupportedByRemoteComputerError):
-    """The host has no MS-MQRR."""
+    """The queues of that computer cannot be read from another one."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"{host} does not serve remote read (MS-MQRR). Systems as old as Windows 2000 and XP have only MS-MQQP, "
-            "which is not spoken here: read the queue on that computer, or have it send to a queue of this one."
+            f"{host} does not serve remote read (MS-MQRR): it is switched off there, another program has the port, or "
+            "the queue manager is as old as those of Windows 2000 and XP, which serve only MS-MQQP.",
+            advice=f"Switch it on at {host} and check the port (`msmq serve --rpc-port 2103` with this program); or "
+            f"read the queue on {host} itself, or have its messages sent to a queue of this computer.",
         )
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from msmq.errors import DecodeError, MQError
+from msmq.errors.tasks import closing
 from msmq.rpc.acceptor import (
     CallArrived,
     CallCancelled,
@@ -232,6 +233,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _failed(self) -> None:
+        self.abort("an internal error")
+
+    def _apart(self, work: Callable[[], None]) -> None:
+        """Do what the loop calls by itself. An error closes the connection, as it does while something is read."""
+        try:
+            work()
+        except Exception:
+            self._failed()
+            raise
+
     def _flush(self) -> None:
         machine, transport = self._machine, self._transport
         assert machine is not None
@@ -257,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         """Write at the end of this turn of the loop, together with the answers of other calls that end in it."""
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._apart, self._flush)
 
     def _watch_idle(self) -> None:
         """Close a connection that has been idle for too long."""
@@ -266,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
         if left_s <= 0:
             self.abort("idle")
             return
-        self._timer = self._loop.call_later(max(left_s, _IDLE_STEP_S), self._watch_idle)
+        self._timer = self._loop.call_later(max(left_s, _IDLE_STEP_S), self._apart, self._watch_idle)
 
     def _opened(self, security: SecurityContext | None) -> None:
         """Note the first call: from now on it is known who calls, and idle time is watched."""
@@ -413,6 +425,7 @@ class Connection(asyncio.BufferedProtocol):
             task: asyncio.Task[None] = self._server.spawn(self._look_up(security))
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
+            task.add_done_callback(closing(self._failed))
 
     async def _look_up(self, security: SecurityContext) -> None:
         try:

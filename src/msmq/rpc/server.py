@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from msmq.admission.gate import Crowding, Gate
 from msmq.admission.unread import Unread
+from msmq.errors.tasks import raise_again
 from msmq.rpc.association import AssociationGroups
 from msmq.rpc.channel import READ_SIZE
 from msmq.rpc.channel import ServerConfig as ServerConfig
@@ -157,7 +158,7 @@ class RpcServer:
         self._left.set()
         self.gate.leave(connection)
         if connection.group is not None or connection.tasks:
-            self.spawn(self._settle(connection))
+            self.spawn(self._settle(connection)).add_done_callback(raise_again)
 
     async def _settle(self, connection: Connection) -> None:
         if connection.tasks:

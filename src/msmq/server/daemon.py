@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TypeVar
 
 from msmq.admission.gate import Gate
@@ -28,6 +29,7 @@ from msmq.api.door import Door
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MsmqError
+from msmq.errors.tasks import carried_through, raise_again
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, Expression, ObjectClass, Relation
 from msmq.manager.initialization import Identity, Settings
@@ -62,11 +64,13 @@ from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
-_ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.")
+_ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.", "msmq.admission.", "msmq.ha.writer")
 """Rooms whose uncaught errors stop the daemon, since they may have left half a change behind."""
 _EDGES: Final = ("msmq.server.inbound.connection", "msmq.server.ping_responder")
 """What is met no further inside than here costs a connection or an answer, with which all that had changed is gone. A
 stranger's bytes are read here, and must not be able to stop anything else."""
+_FATAL: Final = frozenset({raise_again.__code__, carried_through.__code__})
+"""What comes by here stops the daemon as well."""
 _CLEAN_BYTES = 1 << 15
 _CLEAN_PAUSE_MS = 5
 """How many bytes of the store are cleaned at once, and the pause until it goes on: everything else waits meanwhile."""
@@ -131,6 +135,8 @@ class Daemon:
         """The reason why the daemon cannot go on, a failure of the disk or an internal error; None while it can."""
         self.stopping = asyncio.Event()
         """Set when the daemon cannot go on."""
+        self._is_open = self._is_complete = False
+        """Whether the store is open, and whether everything is there that may run by itself."""
         self._ping_doors: list[asyncio.DatagramTransport] = []
         self.door: Door | None = None
         """The channel of applications, if there is one."""
@@ -143,7 +149,18 @@ class Daemon:
         """Remote read, if it is served."""
 
     async def start(self) -> None:
-        """Open the store, start the queue manager, open the doors."""
+        """Open the store, start the queue manager, open the doors. A start that fails leaves nothing running."""
+        try:
+            await self._start()
+        except BaseException as error:
+            if _is_internal(error) and self._is_complete:
+                self.abandon(_stopped_by(error))
+            elif _is_internal(error) and self._is_open:
+                self.store.abandon(_stopped_by(error))
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         config = self.config
         if config.directory.wanted == "file":
             self._directory = LocalDirectory.load(Path(config.directory.file))
@@ -160,27 +177,14 @@ class Daemon:
         self.store = Store.open(
             disk, self._store_options, new_id=self._environment.random_bytes(_STORE_ID_BYTES)
         )
-        try:
-            await self._start_manager()
-            await self._open_doors()
-            if self.config.api.plate.listen:
-                self.door = Door(self.config.api.plate, self, self.gate, self.guesses)
-                await self.door.open()
-            await self._open_remote_read()
-        except BaseException as error:
-            if _is_internal(error):
-                self.store.abandon(_stopped_by(error))
-            self._shut_doors()
-            if self.remote_read is not None:
-                await self.remote_read.close()
-            if self.door is not None:
-                await self.door.close()
-            if self.membership is not None:
-                await self.membership.stop()
-            self.store.close()
-            raise
-        self._housekeeping = Alarm(self._keep_house)
-        self._to_clean = Alarm(self._clean)
+        self._is_open = True
+        await self._start_manager()
+        self._is_complete = True
+        await self._open_doors()
+        if self.config.api.plate.listen:
+            self.door = Door(self.config.api.plate, self, self.gate, self.guesses)
+            await self.door.open()
+        await self._open_remote_read()
         self._house_kept_ms = now_ms() + _HOUSEKEEPING_MS
         self._housekeeping.set(self._house_kept_ms)
         self.outgoing.start()
@@ -277,6 +281,8 @@ class Daemon:
             self.outgoing.may_seal = membership.may_seal
             self.addressing.ask = membership.directory.ask
         self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
+        self._housekeeping = Alarm(self._keep_house)
+        self._to_clean = Alarm(self._clean)
         self._long_work = LongWork(self.manager.core.chores, self.commit, self._internal_error)
 
     async def _open_doors(self) -> None:
@@ -349,7 +355,7 @@ class Daemon:
         return self._troubles.told
 
     def _shut_doors(self) -> None:
-        if hasattr(self, "listener"):
+        if self._is_complete:
             self.listener.stop_accepting()
         if self.door is not None:
             self.door.stop_accepting()
@@ -368,15 +374,23 @@ class Daemon:
 
     async def _wind_down(self) -> None:
         self._shut_doors()
-        self._housekeeping.stop()
-        self._to_clean.stop()
-        self._long_work.stop()
+        if self._is_complete:
+            self._housekeeping.stop()
+            self._to_clean.stop()
+            self._long_work.stop()
         if self.remote_read is not None:
             await self.remote_read.close()
         if self.door is not None:
             await self.door.close()
         if self.membership is not None:
             await self.membership.stop()
+        if self._is_complete:
+            await self._stop_manager()
+        self.gate.close()
+        if self._is_open:
+            self.store.close()
+
+    async def _stop_manager(self) -> None:
         if self.failure is None:
             await self.commit.finish()
         self.outgoing.stop()
@@ -387,7 +401,7 @@ class Daemon:
         if self.failure is None:
             await self.commit.drain()
             self.manager.stop()
-        self.store.close()
+        await self.commit.stop()
 
     def reload(self, wanted: Config) -> list[str]:
         """Take over the options that can change while running. Returns those that need a restart.
@@ -439,15 +453,12 @@ class Daemon:
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Treat an uncaught error of our rooms as an internal error too, whether a callback, a transport or the channel
-        of applications met it: much is done outside of events. Links and group commit report errors of their tasks by
-        callbacks. When the loop tells of a task that nobody looked at, it may be long over."""
+        of applications met it: much is done outside of events. Tasks report their errors by callbacks
+        (:mod:`msmq.errors.tasks`). When the loop tells of a task that nobody looked at, it may be long over."""
         error = context.get("exception")
         if error is not None and "future" not in context and _is_internal(error):
-            rooms = (
-                frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
-            )
-            inside = (room for room in rooms if room.startswith(_ROOMS) and room not in _EDGES)
-            if self.failure is None and any(inside):
+            frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+            if self.failure is None and any(map(_is_inside, frames)):
                 self._internal_error(error)
         if self._handler_before is not None:
             self._handler_before(loop, context)
@@ -530,6 +541,12 @@ class Daemon:
 def _is_internal(error: BaseException) -> bool:
     """True for an error that only the program itself can cause."""
     return isinstance(error, Exception) and not isinstance(error, MsmqError | OSError)
+
+
+def _is_inside(frame: FrameType) -> bool:
+    """True if an error that came by here stops the daemon."""
+    room = frame.f_globals.get("__name__", "")
+    return frame.f_code in _FATAL or (room.startswith(_ROOMS) and room not in _EDGES)
 
 
 def _stopped_by(error: BaseException) -> StoreError:

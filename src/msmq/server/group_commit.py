@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from msmq.errors.tasks import raise_again
 from msmq.store import Batch, FarDisk, Store, StoreError, StoreFullError
 
 _RETRY_FULL_S: Final = 1.0
@@ -74,6 +75,7 @@ class GroupCommit:
         self._broken = False
         self._finishing = False
         self._lazy: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
@@ -138,6 +140,14 @@ class GroupCommit:
         self._finishing = True
         await self.drain()
 
+    async def stop(self) -> None:
+        """End what would still be done: no timer is set and no thread writes any more."""
+        for timer in (self._lazy, self._again):
+            if timer is not None:
+                timer.cancel()
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
     def _schedule(self) -> None:
         if not self._scheduled and self._has_room and not self._broken:
             self._scheduled = True
@@ -177,8 +187,7 @@ class GroupCommit:
 
     def _begin_in_thread(self, batch: Batch) -> None:
         self._writing = self._loop.create_task(self._write_in_thread(batch))
-        # An error that nobody expects is raised again where the loop reports it at once.
-        self._writing.add_done_callback(lambda task: task.cancelled() or task.result())
+        self._writing.add_done_callback(raise_again)
 
     async def _write_in_thread(self, batch: Batch) -> None:
         taken_s = self._loop.time()
@@ -264,7 +273,7 @@ class GroupCommit:
             self._is_full = True
             self._full(True)
         _log.error("%s Trying again.", error)
-        self._loop.call_later(_RETRY_FULL_S, self._send_again, far)
+        self._again = self._loop.call_later(_RETRY_FULL_S, self._send_again, far)
 
     def _send_again(self, far: FarDisk) -> None:
         if self._broken:

@@ -19,6 +19,7 @@ from msmq.directory.patience import OPERATION_S
 from msmq.directory.query import find_all
 from msmq.directory.troubles import explain, explained
 from msmq.errors import DsError, MachineNotFoundError, MQError, MsmqError, NoDsError
+from msmq.errors.tasks import raise_again
 from msmq.manager.differences import Difference
 from msmq.manager.directory import (
     DirectoryObject,
@@ -168,6 +169,7 @@ class Membership:
         if self._manager.core.directory_offline:
             self._went_away()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
+        self._watching.add_done_callback(raise_again)
 
     def _went_away(self) -> None:
         why = "" if self._active is None else explained(self._active.connection.last_trouble)
@@ -196,7 +198,7 @@ class Membership:
             try:
                 await self._settle_unclaimed()
                 await self._catch_up()
-            except MQError as error:
+            except (MsmqError, OSError) as error:
                 _log.warning("what others have changed in the directory could not be read: %s", error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._look_now.wait(), self._settings.watch_s)

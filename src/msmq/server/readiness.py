@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from msmq.errors.tasks import raise_again
+
 STILL_STARTING_S: Final = 10.0
 _MORE: Final = "EXTEND_TIMEOUT_USEC=60000000"
 
@@ -43,6 +45,7 @@ async def patience(every_s: float = STILL_STARTING_S) -> AsyncIterator[None]:
             notify(_MORE)
 
     asking = asyncio.get_running_loop().create_task(ask())
+    asking.add_done_callback(raise_again)
     try:
         yield
     finally:

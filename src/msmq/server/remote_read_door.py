@@ -196,9 +196,9 @@ async def open_door(door: RemoteReadDoor) -> bool:
     """
     try:
         await door.open()
-    except OSError as error:
+    except BaseException as error:
         await door.close()
-        if door.settings.port != FIRST_PORT:
+        if not isinstance(error, OSError) or door.settings.port != FIRST_PORT:
             raise
         _log.warning(
             "nobody can read remotely: port %d and the next ones cannot be had: %s", FIRST_PORT, error

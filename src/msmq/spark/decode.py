@@ -237,8 +237,7 @@ class _Rows:
                 standing.append(row)
             else:
                 self._kinds[row] = type(packet).__name__
-        nothing = bytes(len(messages))
-        nowhere = Messages("", nothing, nothing, messages, nothing, nothing)
+        nowhere = Messages.of("", (), (), messages)
         return self._table.spread(nowhere, standing, len(self))
 
     def _frames(self) -> Iterator[Iterable[Any]]:

@@ -15,7 +15,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
-from msmq.api.generated import msmq_pb2 as pb
+import numpy as np
+
+from msmq.api.packet_columns import PacketColumns
 from msmq.client.columns import read_columns
 from msmq.client.info import QueueKind
 from msmq.client.message import Delivery
@@ -33,6 +35,7 @@ from msmq.errors import (
 )
 from msmq.spark.ahead import ahead
 from msmq.spark.options import Access
+from msmq.spark.packets import Stack
 from msmq.spark.schema import Messages
 from msmq.spark.telling import PlainError
 
@@ -162,15 +165,16 @@ def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
     yield from batches
 
 
-def _columns(queue: str, reply: pb.Deliveries) -> Messages:
-    """Read the columns of a reply of the channel."""
-    given = reply.packets
-    authenticated, dead = [0] * len(given.lookup_ids), [0] * len(given.lookup_ids)
+def _columns(queue: str, given: PacketColumns) -> Messages:
+    """Take over the columns of a reply of the channel."""
+    authenticated, dead = np.zeros((2, len(given)), np.int64)
     for remark in given.remarks:
-        authenticated[remark.index] = int(remark.authenticated)
+        authenticated[remark.index] = remark.authenticated
         dead[remark.index] = remark.dead_letter_class
-    columns = list(given.lookup_ids), list(given.arrived_times), list(given.packets)
-    return Messages(queue, *columns, authenticated, dead)
+    ids, times, sizes = (
+        np.array(column, np.int64) for column in (given.lookup_ids, given.arrived_times, given.sizes)
+    )
+    return Messages(queue, ids, times, Stack(given.data, sizes), authenticated, dead)
 
 
 class ChannelDoor:

@@ -33,7 +33,7 @@ from msmq.client.queue import QueueIdentity
 
 LANES: Final = 8
 _SHIFT: Final = 56
-_NUMBERS: Final = (1 << _SHIFT) - 1
+NUMBERS: Final = (1 << _SHIFT) - 1
 _VERSION: Final = 1
 _FLEET_VERSION: Final = 2
 
@@ -72,7 +72,7 @@ def lane_of(lookup_id: int) -> int:
 
 
 def number_of(lookup_id: int) -> int:
-    return lookup_id & _NUMBERS
+    return lookup_id & NUMBERS
 
 
 class Offset:
@@ -255,7 +255,7 @@ class Offset:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise OffsetError(f"this is no offset of the source: {str(given)[:200]}") from error
         if any(
-            not 0 <= lane < LANES or not 0 <= number <= _NUMBERS
+            not 0 <= lane < LANES or not 0 <= number <= NUMBERS
             for lanes in queues.values()
             for lane, number in lanes.items()
         ):

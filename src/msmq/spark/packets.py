@@ -10,12 +10,15 @@ nothing outside of a packet is ever read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, compress
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from msmq.errors import DecodeError
 from msmq.wire.headers import NAME_SIZES, USER_CQ, USER_SH, USER_TH, BaseHeader, QueueReference, UserHeader
@@ -73,16 +76,52 @@ def _words(sizes: npt.NDArray[Any]) -> Numbers:
     return sizes.astype(np.int64) + 3 & ~3
 
 
-class Packets:
-    """The packets of some messages, less than two gigabytes together."""
+class Stack:
+    """Packets that stand one behind the other, less than two gigabytes together."""
 
-    def __init__(self, packets: Sequence[bytes]) -> None:
-        self._lengths = np.fromiter(map(len, packets), np.int64, len(packets))
-        self._starts = np.cumsum(self._lengths) - self._lengths
-        self._whole = b"".join(packets)
+    def __init__(self, data: bytes | memoryview, sizes: Numbers) -> None:
+        self.data = data
+        self.sizes = sizes
+        """How long each is."""
+
+    @classmethod
+    def of(cls, packets: Sequence[bytes]) -> Stack:
+        """Put packets one behind the other."""
+        return cls(b"".join(packets), np.fromiter(map(len, packets), np.int64, len(packets)))
+
+    @classmethod
+    def joined(cls, stacks: Sequence[Stack]) -> Stack:
+        """Put stacks one behind the other."""
+        if len(stacks) == 1:
+            return stacks[0]
+        return cls(b"".join(each.data for each in stacks), np.concatenate([each.sizes for each in stacks]))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def starts(self) -> Numbers:
+        """Where each begins."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def __iter__(self) -> Iterator[bytes]:
+        view = memoryview(self.data)
+        for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True):
+            yield bytes(view[start : start + size])
+
+    def chosen(self, wanted: npt.NDArray[np.bool_]) -> Stack:
+        """Return the packets for which ``wanted`` is true."""
+        return Stack(b"".join(compress(self, wanted.tolist())), self.sizes[wanted])
+
+
+class Packets:
+    """The packets of some messages, column by column."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._lengths, self._starts, self._whole = stack.sizes, stack.starts, stack.data
         self._octets = np.frombuffer(self._whole, np.uint8)
-        self._within(np.full(len(packets), FIXED_SIZE))
-        self.heads = self._fields(np.zeros(len(packets), np.int64), _HEADS)
+        self._within(np.full(len(stack), FIXED_SIZE))
+        self.heads = self._fields(np.zeros(len(stack), np.int64), _HEADS)
         self.flags = self.heads["flags"].astype(np.int64)
         self.user_end = self._names_end()
         self.transactional = (self.flags & USER_TH) != 0
@@ -166,7 +205,7 @@ class Packets:
         """Return a piece of each packet, as binary."""
         count = len(self)
         if not sizes.any():
-            return pa.repeat(pa.scalar(b"", pa.binary()), count)
+            return pa.repeat(bytes_of([b""], pa.binary())[0], count)
         edges = np.empty(2 * count, np.int32)
         edges[::2] = self._starts + starts
         edges[1::2] = edges[::2] + sizes
@@ -174,7 +213,7 @@ class Packets:
         pieces = pa.Array.from_buffers(
             pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(self._whole)]
         )
-        return pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+        return pieces.take(numbers_of(np.arange(0, 2 * count, 2)))
 
     @property
     def labels(self) -> pa.Array:
@@ -203,8 +242,10 @@ class Packets:
         for name in ("source", "address"):
             fixed[name] = self.heads[name]
         fixed["flags"] = self.flags & _NAMING
-        return pa.compute.binary_join_element_wise(
-            column_of(fixed), self.cut(np.full(len(self), FIXED_SIZE), self.user_end - FIXED_SIZE), b""
+        return pc.binary_join_element_wise(
+            column_of(fixed),
+            self.cut(np.full(len(self), FIXED_SIZE), self.user_end - FIXED_SIZE),
+            bytes_of([b""], pa.binary())[0],
         )
 
 
@@ -221,6 +262,43 @@ def user_header(named: bytes) -> UserHeader:
 
 _WHOLE: Final = 1 << 21
 """Flags.MP, which every message has."""
+
+
+# pa.array and pa.scalar import pandas, which takes each new worker of Spark most of a second.
+def bytes_of(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
+    """Return bytes, or texts in UTF-8, as Arrow has them."""
+    present = None
+    if None in values:
+        present = pa.py_buffer(_bits(np.array([value is not None for value in values], np.bool_)))
+    known = [value or b"" for value in values]
+    edges = pa.py_buffer(array("i", accumulate(map(len, known), initial=0)))
+    return pa.Array.from_buffers(kind, len(values), [present, edges, pa.py_buffer(b"".join(known))])
+
+
+def texts_of(values: Sequence[str | None]) -> pa.Array:
+    """Return texts as Arrow has them. Text of strangers may hold lone surrogates, which Arrow cannot keep: they become
+    the replacement character."""
+    return bytes_of([None if value is None else whole(value).encode() for value in values], pa.string())
+
+
+def whole(text: str) -> str:
+    """Return a text without lone surrogates."""
+    return (
+        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    )
+
+
+def numbers_of(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers or truth values as they are, null where ``null`` is true."""
+    bits = values.dtype == np.bool_
+    held = _bits(values) if bits else np.ascontiguousarray(values)
+    present = None if null is None else pa.py_buffer(_bits(~null))
+    kind = pa.bool_() if bits else pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(held)])
+
+
+def _bits(values: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    return np.packbits(values, bitorder="little")
 
 
 def column_of(values: npt.NDArray[Any]) -> pa.Array:

@@ -113,14 +113,11 @@ class RemoteDoor:
             messages = browse(self._again(lambda: self._queue(queue)), after, upto)
             try:
                 while batch := self._runner.run(_some(messages)):
-                    nothing = bytes(len(batch))
-                    yield Messages(
+                    yield Messages.of(
                         queue,
                         [message.lookup_id for message in batch],
                         [message.arrival_time for message in batch],
                         [message.packet.data for message in batch],
-                        nothing,
-                        nothing,
                     )
                     after = batch[-1].lookup_id
                 return

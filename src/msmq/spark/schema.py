@@ -7,9 +7,8 @@ values that many messages share, such as names of queues, are converted to text 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import chain, compress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from msmq.client.queue import QueueIdentity
 from msmq.errors import DecodeError
 from msmq.manager.messages.message import SenderIdentifierType, sender_sid
 from msmq.spark.bodies import BODY_READERS, BodyReader, text, value
-from msmq.spark.packets import Packets, column_of, each, user_header
+from msmq.spark.packets import Numbers, Packets, Stack, column_of, each, numbers_of, texts_of, user_header
 from msmq.wire.bodies import read_headers
 from msmq.wire.declare import text_of
 from msmq.wire.delivery import format_name
@@ -32,43 +31,68 @@ SCHEMA_VERSION: Final = 1
 """Written into archives; rises when a column changes its meaning or type, not when one is added."""
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_NO_TEXT: Final = texts_of([None])[0]
+_DELIVERIES: Final = texts_of(["express", "recoverable", "transactional"])
 
 
 class Messages(NamedTuple):
     """Messages of one queue, column by column."""
 
     queue: str
-    lookup_ids: Sequence[int]
-    arrived_times: Sequence[int | None]
-    packets: Sequence[bytes]
-    authentication_levels: Sequence[int]
-    dead_letter_classes: Sequence[int]
+    lookup_ids: Numbers
+    arrived_times: Numbers
+    """In seconds since 1970; 0 if it is not known."""
+    packets: Stack
+    authentication_levels: Numbers
+    dead_letter_classes: Numbers
     identity: QueueIdentity | None = None
     """The queue they are in; None if they are in none, or it is not known."""
     server: str | None = None
     """The name of their computer."""
 
+    @classmethod
+    def of(
+        cls,
+        queue: str,
+        lookup_ids: Iterable[int],
+        arrived_times: Iterable[int],
+        packets: Sequence[bytes],
+        authentication_levels: Iterable[int] = (),
+        dead_letter_classes: Iterable[int] = (),
+    ) -> Messages:
+        """Make columns of messages; without levels and classes these are 0."""
+        count = len(packets)
+        ids, times, levels, classes = (
+            np.fromiter(column or bytes(count), np.int64, count)
+            for column in (lookup_ids, arrived_times, authentication_levels, dead_letter_classes)
+        )
+        return cls(queue, ids, times, Stack.of(packets), levels, classes)
+
     @property
-    def columns(self) -> tuple[Sequence[Any], ...]:
-        return self[1:6]
+    def numbers(self) -> tuple[Numbers, ...]:
+        """The columns but for the packets."""
+        return self.lookup_ids, self.arrived_times, self.authentication_levels, self.dead_letter_classes
 
-    def chosen(self, wanted: Sequence[bool]) -> Messages:
+    def chosen(self, wanted: npt.NDArray[np.bool_]) -> Messages:
         """Return the messages for which ``wanted`` is true."""
-        return self._with([list(compress(column, wanted)) for column in self.columns])
+        return self._with(self.packets.chosen(wanted), [column[wanted] for column in self.numbers])
 
-    def _with(self, columns: list[Any]) -> Messages:
-        return Messages(self.queue, *columns)._replace(identity=self.identity, server=self.server)
+    def _with(self, packets: Stack, numbers: Iterable[Numbers]) -> Messages:
+        ids, times, levels, classes = numbers
+        return Messages(self.queue, ids, times, packets, levels, classes, self.identity, self.server)
 
     @property
     def size(self) -> int:
         """The bytes of their packets."""
-        return sum(map(len, self.packets))
+        return len(self.packets.data)
 
 
 def joined(parts: Sequence[Messages]) -> Messages:
     """Join columns of consecutive messages of one queue."""
-    columns = zip(*(part.columns for part in parts), strict=True)
-    return parts[0]._with([list(chain.from_iterable(column)) for column in columns])
+    if len(parts) == 1:
+        return parts[0]
+    numbers = map(np.concatenate, zip(*(part.numbers for part in parts), strict=True))
+    return parts[0]._with(Stack.joined([part.packets for part in parts]), numbers)
 
 
 class _Batch:
@@ -83,12 +107,12 @@ class _Batch:
     def __len__(self) -> int:
         return len(self.given.packets)
 
-    def same(self, value: Any, kind: pa.DataType) -> pa.Array:
+    def same(self, value: str | None) -> pa.Array:
         """Return a column with the same value for all."""
-        return pa.repeat(pa.scalar(value, kind), len(self))
+        return pa.repeat(texts_of([value])[0], len(self))
 
     def texts(self, values: pa.Array, read: Callable[[Any], str | None]) -> pa.Array:
-        return each(values, read, partial(_array, kind=pa.string()))
+        return each(values, read, texts_of)
 
     def named(self, read: Callable[[UserHeader], str | None]) -> pa.Array:
         """Return a column that is read from the UserHeaders."""
@@ -126,32 +150,33 @@ def object_identifier(identifier: bytes) -> str | None:
 
 
 def _numbers(values: npt.NDArray[Any]) -> pa.Array:
-    return pa.array(values.astype(np.int64))
+    return numbers_of(values.astype(np.int64))
 
 
 def _message_ids(batch: _Batch) -> pa.Array:
     heads = batch.packets.heads
     senders = batch.texts(batch.sources, lambda guid: f"{{{_guid_text(guid)}}}\\")
     numbers = _numbers(heads["number"])
-    texts = pc.binary_join_element_wise(senders, numbers.cast(pa.string()), "")
+    texts = pc.binary_join_element_wise(senders, numbers.cast(pa.string()), texts_of([""])[0])
     if heads["number"].all():
         return texts
-    nobody = pc.and_(pc.equal(numbers, 0), pc.equal(senders, f"{{{_guid_text(bytes(16))}}}\\"))
-    return pc.if_else(nobody, pa.scalar(None, pa.string()), texts)
+    nobody = pc.and_(
+        numbers_of(heads["number"] == 0), pc.equal(senders, texts_of([f"{{{_guid_text(bytes(16))}}}\\"])[0])
+    )
+    return pc.if_else(nobody, _NO_TEXT, texts)
 
 
 def _classes(batch: _Batch) -> pa.Array:
     own, dead = batch.packets.properties["message_class"], batch.given.dead_letter_classes
-    if any(dead):
-        why = np.fromiter(dead, np.int64, len(own))
-        own = np.where(why, why, own)
-    return pa.array(own.astype(np.int32))
+    if dead.any():
+        own = np.where(dead, dead, own)
+    return numbers_of(own.astype(np.int32))
 
 
 def _priorities(batch: _Batch) -> pa.Array:
     """Return the priorities: zero for a transactional message, whatever its BaseHeader says."""
     packets = batch.packets
-    return pa.array(np.where(packets.transactional, 0, packets.heads["base_flags"] & 7).astype(np.int32))
+    return numbers_of(np.where(packets.transactional, 0, packets.heads["base_flags"] & 7).astype(np.int32))
 
 
 def _label(label: bytes) -> str:
@@ -159,39 +184,35 @@ def _label(label: bytes) -> str:
 
 
 def _authenticated(batch: _Batch) -> pa.Array:
-    levels, count = batch.given.authentication_levels, len(batch)
-    return pa.array(np.fromiter(levels, np.int64, count) != 0) if any(levels) else pa.repeat(False, count)
+    return numbers_of(batch.given.authentication_levels != 0)
 
 
-def _times(seconds: pa.Array) -> pa.Array:
+def _times(seconds: npt.NDArray[Any]) -> pa.Array:
     """Convert to microseconds, in which Arrow keeps times."""
-    known = pc.if_else(pc.equal(seconds, 0), pa.scalar(None, pa.int64()), seconds)
-    return pc.multiply(known, 1_000_000).cast(_TIMESTAMP)
+    return numbers_of(seconds.astype(np.int64) * 1_000_000, seconds == 0).cast(_TIMESTAMP)
 
 
 def _limits(seconds: npt.NDArray[Any]) -> pa.Array:
-    return pa.array(seconds.astype(np.int64), mask=seconds == INFINITE)
+    return numbers_of(seconds.astype(np.int64), seconds == INFINITE)
 
 
 def _delivery(batch: _Batch) -> pa.Array:
     packets = batch.packets
     kinds = np.where(packets.transactional, 2, (packets.flags & USER_RECOVERABLE) != 0)
-    return pa.array(["express", "recoverable", "transactional"]).take(pa.array(kinds))
+    return _DELIVERIES.take(numbers_of(kinds))
 
 
 def _transaction_ids(batch: _Batch) -> pa.Array:
     packets = batch.packets
-    return pa.array(packets.transaction_flags >> 4 & 0xFFFFF, mask=~packets.transactional)
+    return numbers_of(packets.transaction_flags >> 4 & 0xFFFFF, ~packets.transactional)
 
 
 def _senders(batch: _Batch) -> pa.Array:
     packets = batch.packets
     if not packets.sender_kinds.any():
-        return batch.same(None, pa.string())
+        return batch.same(None)
     texts = batch.texts(packets.senders, _sid_text)
-    return pc.if_else(
-        pa.array(packets.sender_kinds == SenderIdentifierType.SID), texts, pa.scalar(None, pa.string())
-    )
+    return pc.if_else(numbers_of(packets.sender_kinds == SenderIdentifierType.SID), texts, _NO_TEXT)
 
 
 def _destination(user: UserHeader) -> str | None:
@@ -220,11 +241,11 @@ def _sid_text(identifier: bytes) -> str | None:
 
 COLUMNS: Final = (
     Column(
-        "queue", "STRING", pa.string(), lambda b: b.same(b.given.queue, pa.string()),
+        "queue", "STRING", pa.string(), lambda b: b.same(b.given.queue),
         "Path of the queue, with a dot for its computer.",
     ),
     Column(
-        "lookup_id", "BIGINT", pa.int64(), lambda b: pa.array(b.given.lookup_ids, pa.int64()),
+        "lookup_id", "BIGINT", pa.int64(), lambda b: _numbers(b.given.lookup_ids),
         "Place in the queue; the top byte is 7 minus the priority.",
     ),
     Column(
@@ -254,11 +275,11 @@ COLUMNS: Final = (
         "Number the application gave.",
     ),
     Column(
-        "sent_time", "TIMESTAMP", _TIMESTAMP, lambda b: _times(_numbers(b.packets.heads["sent"])),
+        "sent_time", "TIMESTAMP", _TIMESTAMP, lambda b: _times(b.packets.heads["sent"]),
         "When it was sent.",
     ),
     Column(
-        "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda b: _times(pa.array(b.given.arrived_times, pa.int64())),
+        "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda b: _times(b.given.arrived_times),
         "When it reached its queue; null when that is not known.",
     ),
     Column(
@@ -271,7 +292,7 @@ COLUMNS: Final = (
         "authenticated", "BOOLEAN", pa.bool_(), _authenticated, "Whether the queue manager verified its signature.",
     ),
     Column(
-        "encrypted", "BOOLEAN", pa.bool_(), lambda b: pa.array(b.packets.properties["privacy_level"] != 0),
+        "encrypted", "BOOLEAN", pa.bool_(), lambda b: numbers_of(b.packets.properties["privacy_level"] != 0),
         "Whether it travelled encrypted.",
     ),
     Column("response_queue", "STRING", pa.string(), lambda b: b.named(_response), "Queue for answers."),
@@ -286,11 +307,11 @@ COLUMNS: Final = (
         "Number that messages of one transaction share; null outside of one.",
     ),
     Column(
-        "first_in_transaction", "BOOLEAN", pa.bool_(), lambda b: pa.array(b.packets.transaction_flags & 4 != 0),
+        "first_in_transaction", "BOOLEAN", pa.bool_(), lambda b: numbers_of(b.packets.transaction_flags & 4 != 0),
         "Whether its transaction begins with it.",
     ),
     Column(
-        "last_in_transaction", "BOOLEAN", pa.bool_(), lambda b: pa.array(b.packets.transaction_flags & 8 != 0),
+        "last_in_transaction", "BOOLEAN", pa.bool_(), lambda b: numbers_of(b.packets.transaction_flags & 8 != 0),
         "Whether its transaction ends with it.",
     ),
     Column(
@@ -306,16 +327,16 @@ COLUMNS: Final = (
     ),
     Column(
         "queue_manager", "STRING", pa.string(),
-        lambda b: b.same(b.given.identity.queue_manager if b.given.identity else None, pa.string()),
+        lambda b: b.same(b.given.identity.queue_manager if b.given.identity else None),
         "GUID of the queue manager it was read from; its address where it was read by remote read.",
     ),
     Column(
         "queue_guid", "STRING", pa.string(),
-        lambda b: b.same((b.given.identity.queue if b.given.identity else None) or None, pa.string()),
+        lambda b: b.same((b.given.identity.queue if b.given.identity else None) or None),
         "GUID of the queue, which tells it from another of that name; null where it was read by remote read.",
     ),
     Column(
-        "server", "STRING", pa.string(), lambda b: b.same(b.given.server, pa.string()),
+        "server", "STRING", pa.string(), lambda b: b.same(b.given.server),
         "Name of the computer it was read from; its address where it was read by remote read.",
     ),
 )  # fmt: skip
@@ -329,7 +350,7 @@ def _headers(extension: bytes) -> list[tuple[str, str]] | None:
 
 HEADERS: Final = Column(
     "headers", "MAP<STRING, STRING>", _MAP,
-    lambda b: each(b.packets.extensions, _headers, partial(_array, kind=_MAP)),
+    lambda b: each(b.packets.extensions, _headers, partial(pa.array, type=_MAP)),
     "Headers of NServiceBus or Rebus, from the extension; null when there are none.",
 )  # fmt: skip
 TEXT: Final = Column(
@@ -379,20 +400,7 @@ class Table:
         """Make rows of messages at their indices among ``count``; the other rows are null."""
         numbers = np.full(count, -1, np.int64)
         numbers[np.array(places, np.int64)] = np.arange(len(places))
-        return self.rows(messages).take(pa.array(numbers, mask=numbers < 0))
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert values for Arrow. Text of strangers may hold lone surrogates, which Arrow cannot keep: they become the
-    replacement character."""
-    try:
-        return pa.array(values, kind)
-    except UnicodeEncodeError:
-        return pa.array([None if text is None else _whole(text) for text in values], kind)
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return self.rows(messages).take(numbers_of(numbers, numbers < 0))
 
 
 def _decoded(column: Column, body: str) -> Column:
@@ -405,4 +413,4 @@ def _decoded(column: Column, body: str) -> Column:
 
 def _read_bodies(batch: _Batch, read: BodyReader) -> pa.Array:
     kinds, bodies = batch.packets.properties["body_type"].tolist(), batch.packets.bodies.to_pylist()
-    return _array(list(map(read, kinds, bodies)), pa.string())
+    return texts_of(list(map(read, kinds, bodies)))

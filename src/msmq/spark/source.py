@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -27,7 +28,7 @@ from msmq.spark.claims import Claims, Log
 from msmq.spark.doors import open_door
 from msmq.spark.fleet import Fleet, FleetPlanner
 from msmq.spark.kept import KeptClaims
-from msmq.spark.offsets import FleetOffset, number_of
+from msmq.spark.offsets import NUMBERS, FleetOffset
 from msmq.spark.options import EARLIEST, LATEST, OptionError, SourceOptions
 from msmq.spark.planner import MessagesPartition, Planner, divide, runs
 from msmq.spark.progress import latest_with_lag
@@ -112,14 +113,14 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     """Read the messages of a partition as rows, on an executor."""
     table = _table(options, columns)
-    wanted = set(partition.lookup_ids)
+    missing = Missing(partition.lookup_ids)
     access = options.access_to(partition.server)
     with plainly(access), open_door(access) as door:
         planner = Planner(options, door, server=partition.server)
         waiting: list[Messages] = []
         count = size = 0
         try:
-            seen = max(map(number_of, partition.lookup_ids))
+            seen = missing.highest
             now = door.survey(partition.queue, (), known=partition.identity, seen=seen)
             of = now.identity
             if now.restored or (partition.identity is not None and not partition.identity.is_same(of)):
@@ -127,8 +128,7 @@ def _read(
                 return
             for first, last in runs(partition.lookup_ids):
                 for given in door.read(partition.queue, first - 1, last):
-                    found = _chosen_of(given, wanted)
-                    wanted.difference_update(found.lookup_ids)
+                    found = missing.found(given)
                     waiting.append(found)
                     count += len(found.packets)
                     size += found.size
@@ -138,16 +138,34 @@ def _read(
         except QueueNotFoundError:
             planner.deleted(partition.queue)
         else:
-            planner.missing(partition, wanted)
+            planner.missing(partition, missing.left)
         if count:
             yield table.rows(joined(waiting)._replace(identity=of, server=door.host.name))
 
 
-def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
-    """Return the wanted messages among those found: others may have come since, or belong to other tasks."""
-    if wanted.issuperset(found.lookup_ids):
-        return found
-    return found.chosen([lookup_id in wanted for lookup_id in found.lookup_ids])
+class Missing:
+    """The messages of a task that it has not found yet, by their lookup identifiers."""
+
+    def __init__(self, lookup_ids: array[int]) -> None:
+        self._ids = np.sort(np.array(lookup_ids, np.int64))
+        self._waiting = np.ones(len(self._ids), np.bool_)
+
+    @property
+    def highest(self) -> int:
+        """The highest number of arrival among them."""
+        return int((self._ids & NUMBERS).max())
+
+    def found(self, given: Messages) -> Messages:
+        """Return those of some messages that were missing until now: others may have come since, or belong to other
+        tasks."""
+        places = np.minimum(np.searchsorted(self._ids, given.lookup_ids), len(self._ids) - 1)
+        wanted = (self._ids[places] == given.lookup_ids) & self._waiting[places]
+        self._waiting[places[wanted]] = False
+        return given if wanted.all() else given.chosen(wanted)
+
+    @property
+    def left(self) -> set[int]:
+        return set(self._ids[self._waiting].tolist())
 
 
 class MsmqReader(DataSourceReader):

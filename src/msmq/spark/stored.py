@@ -222,7 +222,7 @@ def _rows(places: Sequence[tuple[Any, ...]], messages: Sequence[_Found], table: 
     """Make rows with their messages, or all without."""
     nothing = [pa.nulls(len(places), field.type) for field in table.arrow] if not messages else []
     ids, arrived, packets, levels, dead = zip(*messages, strict=True) if messages else ((),) * 5
-    right = nothing or table.rows(Messages("", ids, arrived, packets, levels, dead)).columns
+    right = nothing or table.rows(Messages.of("", ids, arrived, packets, levels, dead)).columns
     schema = pa.schema([*_PLACE, *table.arrow])
     return pa.RecordBatch.from_arrays([*_columns(places, _PLACE), *right], schema=schema)
 

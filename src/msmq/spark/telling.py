@@ -8,6 +8,7 @@ The other way round, :func:`said_by_spark` finds the line that matters in what S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,9 @@ def told(error: Exception, access: Access) -> str:
 
 _TRACE: Final = "Traceback (most recent call last):"
 _STAGE: Final = "Job aborted due to stage failure"
+_SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w+$")
+_BROKEN_OFF: Final = re.compile(r"An error occurred while calling \S+?\.(\w+)\.?")
+"""All that the bridge to Java says when the connection broke during a call."""
 _ADVICE: Final = (
     (
         ("OutOfMemoryError", "Not enough memory", "worker exited unexpectedly", "exited with code 137"),
@@ -71,6 +75,11 @@ _ADVICE: Final = (
     (
         ("No space left on device", "Disk quota exceeded"),
         "The disk is full: make room, or say where Spark may put what does not fit into memory (SPARK_LOCAL_DIRS).",
+    ),
+    (
+        ("broke off the call",),
+        "Most often its virtual machine has no memory left: give it more (spark.driver.memory, for spark-submit "
+        "--driver-memory).",
     ),
     (
         ("failed to connect back",),
@@ -83,24 +92,42 @@ def said_by_spark(error: Exception) -> str:
     """Return the cause of an error of Spark in one line, and what to do about it as far as that is known.
 
     Spark wraps what goes wrong in a task, in its virtual machine or in Python, several times. What lies at the root
-    says most, with the error that was raised because of it if that says something else.
+    says most, with the innermost error that Spark itself gives a name if that says something else, such as which file
+    it is about.
     """
-    said = [line for line in _lines(error) if line]
+    said = [line for line in _all_lines(error) if line]
     *_, inner = said or [" ".join(str(error).split()) or type(error).__name__]
-    around = said[-2] if len(said) > 1 else inner
+    outer = said[:-1] or [inner]
+    around = next((line for line in reversed(outer) if line.startswith("[")), outer[-1])
     if inner not in around:
-        inner = f"{around.removesuffix('.')}: {inner}"
+        inner = f"{_SQL_STATE.sub('', around).removesuffix('.')}: {inner}"
     elif _STAGE not in around:
         inner = around
     advice = next((advice for words, advice in _ADVICE if any(word in inner for word in words)), None)
     return inner if advice is None else f"{inner.removesuffix('.')}. {advice}"
 
 
+def _all_lines(error: Exception) -> list[str]:
+    """Return what each of Spark's errors says. Those of Java are in its virtual machine, which may have ended
+    meanwhile."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        return list(_lines(error))
+    except (Py4JError, OSError):
+        return [_line("", str(error))]
+
+
 def _lines(error: Any) -> Iterator[str]:
     """Yield what each of Spark's errors says, from the outermost to its root."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
-        yield _line("", str(error))
+        broken = _BROKEN_OFF.fullmatch(str(error).strip())
+        yield (
+            _line("", str(error))
+            if broken is None
+            else f"Spark broke off the call {broken[1]} without a reason"
+        )
     while java is not None:
         yield _line(java.getClass().getName(), java.getMessage() or "")
         java = java.getCause()

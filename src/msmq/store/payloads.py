@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
+from operator import le
 from typing import Final
 
 from msmq.store.checksum import crc32
 from msmq.store.errors import DamagedRecordError
-from msmq.store.layout import LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, footprint, place, segment_seed
+from msmq.store.layout import HEAD_SIZE, LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, footprint, place, segment_seed
 from msmq.store.segment import Chunk, Segment
 from msmq.store.space import Space
 from msmq.wire.columns import picker
@@ -111,16 +114,26 @@ class Reader:
         self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
     ) -> tuple[list[bytes], list[bytes]]:
         """Read payloads in the order in which they are stored, so that those which lie together are read together."""
+        if all(map(le, records, islice(records, 1, None))):
+            return self._read_ascending(records, cuts)
         order = sorted(range(len(records)), key=records.__getitem__)
-        along = picker(order)(records)
+        pick = picker(order)
         beginnings, rests = [b""] * len(order), [b""] * len(order)
+        for at, beginning, rest in zip(order, *self._read_ascending(pick(records), pick(cuts)), strict=True):
+            beginnings[at], rests[at] = beginning, rest
+        return beginnings, rests
+
+    def _read_ascending(
+        self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        beginnings: list[bytes] = []
+        rests: list[bytes] = []
         checksum, read_lead = crc32, _read_lead
         frontier = self._frontier()
-        window, view, seed = b"", memoryview(b""), 0
+        window, seed = b"", 0
         window_start = window_end = 0
         in_memory = False
-        for index, at in enumerate(order):
-            (address, size), cut = along[index], cuts[at]
+        for (address, size), cut in zip(records, cuts, strict=True):
             end = address + RECORD_SIZE + size
             if address < window_start or end > window_end:
                 in_memory = False
@@ -129,40 +142,44 @@ class Reader:
                     if block is None:
                         waiting = self._waiting(address)
                         if waiting is not None:
-                            beginnings[at], rests[at] = beginning, rest = _cut(waiting, cut)
+                            beginning, rest = _cut(waiting, cut)
                             if len(beginning) + len(rest) != size:
                                 raise self._damaged(address, _OTHER_SIZE)
+                            beginnings.append(beginning)
+                            rests.append(rest)
                             continue
                     else:
                         in_memory = True
                         window_start, window = block
                         window_end = window_start + len(window)
                 if not in_memory and size >= LARGE:
-                    beginnings[at], rests[at] = self._read_large(address, size, cut)
+                    beginning, rest = self._read_large(address, size, cut)
+                    beginnings.append(beginning)
+                    rests.append(rest)
                     continue
                 if not in_memory:
                     number, offset = place(address)
                     segment = self._space.segments[number]
-                    window_start, window_end = address, self._window_end(along, index, frontier)
+                    window_start, window_end = address, self._window_end(records, len(rests), frontier)
                     window = self._pread(segment, window_end - address, offset)
                     if not window:  # it may be a neighbour that cannot be read
                         window_end = end
                         window = self._pread(segment, end - address, offset)
-                    view = memoryview(window)
                     seed = segment_seed(self._store_id, number)
             # The same as in _payload, but inline: head and payload are adjacent and have one checksum.
-            start, stop = address - window_start, end - window_start
+            start = address - window_start
+            stop = start + RECORD_SIZE + size
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
             stated, crc, marks = read_lead(window, start)
+            middle = start + RECORD_SIZE + cut
+            front, rest = window[start + _LEAD_SIZE : middle], window[middle:stop]
             if stated != size or not (
-                in_memory
-                or crc == checksum(view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks)
+                in_memory or crc == checksum(rest, checksum(front, seed ^ address & OFFSET_MASK ^ marks))
             ):
                 raise self._damaged(address, _WRONG)
-            start += RECORD_SIZE
-            beginnings[at] = window[start : start + cut]
-            rests[at] = window[start + cut : stop]
+            beginnings.append(front[HEAD_SIZE:])
+            rests.append(rest)
         return beginnings, rests
 
     def _read_large(self, address: int, size: int, cut: int) -> tuple[bytes, bytes]:
@@ -205,14 +222,15 @@ class Reader:
         start, size = records[index]
         end = start + RECORD_SIZE + size
         limit = min(start + _READ_AHEAD, frontier)
-        last, last_size = records[-1]
-        last_end = last + RECORD_SIZE + last_size
+        stop = bisect_left(records, (limit,), index + 1)
+        while stop > index + 1 and sum(records[stop - 1]) + RECORD_SIZE > limit:
+            stop -= 1
         # A window is a guess: a record that is not in it gets another. Usually they are all adjacent.
-        if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
+        last_end = sum(records[stop - 1]) + RECORD_SIZE
+        if last_end <= start + 2 * (end - start) * (stop - index):
             return last_end
-        for position in range(index + 1, len(records)):
-            address, size = records[position]
-            if not end <= address < end + _NEAR or address + RECORD_SIZE + size > limit:
+        for address, size in islice(records, index + 1, stop):
+            if not end <= address < end + _NEAR:
                 break
             end = address + RECORD_SIZE + size
         return end

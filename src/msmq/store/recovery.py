@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from errno import EIO
 
 from msmq.store.layout import Trailer, segment_number
 from msmq.store.scan import UNKNOWN, Damage, Scan, TornTail, read_bytes, read_index, read_trailer, scan
@@ -140,7 +141,14 @@ class Recovery:
             segment.size = found.data_end
         # After a failed sync the page cache may show a batch that never reached the disk, and that no later sync would
         # write. Only the last batch can be of this kind.
-        file.pwrite(read_bytes(file, found.data_end - found.last_batch, found.last_batch), found.last_batch)
+        try:
+            last = file.pread(found.data_end - found.last_batch, found.last_batch)
+        except OSError as error:
+            if error.errno != EIO:
+                raise
+            # What the disk cannot read now must not be overwritten: it may be able to later.
+        else:
+            file.pwrite(last, found.last_batch)
         file.fdatasync()
         # A damaged segment is left as it is, so that it can be examined.
         if not found.damaged:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from msmq.store.checksum import crc32
 from msmq.store.disk import DiskFile
@@ -25,6 +24,7 @@ from msmq.store.layout import (
     segment_name,
     zero_sectors,
 )
+from msmq.wire.pieces import gathered
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Chunk:
         segment = self.segment
         self.sequence, self.continued = sequence, continued
         count = self.records
-        pieces = _gathered(self.parts)
+        pieces = gathered(self.parts, LARGE)
         zeros = len(zero_sectors(pieces, self.start + BATCH_HEADER_SIZE))
         header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
         self.data = [pack_batch_header(store_id, header), *pieces]
@@ -203,17 +203,6 @@ class Chunk:
         """True if any of its records may lie between two addresses."""
         addresses, further = self.addresses, len(self.parts[-3]) if self.parts else 0
         return bool(addresses) and addresses[0] <= last and first < addresses[-1] + further
-
-
-def _gathered(parts: list[bytes]) -> list[bytes]:
-    """Join small parts, so that the bytes have fewer parts; large ones are not copied."""
-    if max(map(len, parts), default=0) < LARGE:
-        return [b"".join(parts)]
-    pieces: list[bytes] = []
-    for large, group in groupby(parts, lambda part: len(part) >= LARGE):
-        together = list(group)
-        pieces += together if large else (b"".join(together),)
-    return pieces
 
 
 @dataclass(slots=True)

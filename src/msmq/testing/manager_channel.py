@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from msmq.api.desk import Desk, Outbox, Resources, Session
+from msmq.api.frames import METHODS
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.api.receive import Receiver
 from msmq.api.send import Sender
 from msmq.api.spans import SpanCalls
@@ -33,15 +35,27 @@ class _Clock:
     now = 0.0
 
 
+def as_received(method: str, reply: object) -> PacketColumns:
+    """Read a reply with packets as a client does."""
+    assert isinstance(reply, list), "packets come written"
+    read = METHODS[method].deserialize_reply(b"".join(reply))
+    assert isinstance(read, PacketColumns)
+    return read
+
+
 class KeptAnswers:
     """Keeps the replies of a call until somebody looks; it replaces an Outbox."""
 
     def __init__(self) -> None:
-        self.replies: list[Any] = []
+        self.packets: list[PacketColumns] = []
+        self.others: list[Any] = []
         self.error: MQError | None = None
 
     def put(self, reply: pb.ReceiveReply | list[bytes]) -> None:
-        self.replies.append(pb.ReceiveReply.FromString(b"".join(reply)) if isinstance(reply, list) else reply)
+        if isinstance(reply, list):
+            self.packets.append(as_received("Receive", reply))
+        else:
+            self.others.append(reply)
 
     def fail(self, error: MQError) -> None:
         self.error = error
@@ -97,10 +111,11 @@ class Reader:
     def deliveries(self) -> list[tuple[int, bytes]]:
         """Return the lookup identifiers and packets that have come since the last call and are durable."""
         found: list[tuple[int, bytes]] = []
-        for reply in self._outbox.replies:
-            found += zip(reply.packets.lookup_ids, reply.packets.packets, strict=True)
-            self.settled += reply.settled.messages
-        self._outbox.replies.clear()
+        for given in self._outbox.packets:
+            found += zip(given.lookup_ids, given.packets, strict=True)
+        self.settled += sum(reply.settled.messages for reply in self._outbox.others)
+        self._outbox.packets.clear()
+        self._outbox.others.clear()
         return found
 
 
@@ -195,9 +210,8 @@ class Channel:
 
         async def read() -> None:
             async for reply in SpanCalls(self.desk).read_span(request, CALLER):
-                assert isinstance(reply, list), "packets come written"
-                packets = pb.Deliveries.FromString(b"".join(reply)).packets
-                found.extend(zip(packets.lookup_ids, packets.packets, strict=True))
+                given = as_received("ReadSpan", reply)
+                found.extend(zip(given.lookup_ids, given.packets, strict=True))
 
         with self._loop.running():
             task = self._loop.create_task(read())

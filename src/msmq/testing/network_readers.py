@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 from msmq.api.desk import Outbox
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packet_columns import PacketColumns
 from msmq.api.receive import Receiver
 from msmq.api.spans import SpanCalls
 from msmq.errors import MQError
 from msmq.manager.mailbox.positions import PositionState
-from msmq.testing.manager_channel import CALLER, KeptAnswers
+from msmq.testing.manager_channel import CALLER, KeptAnswers, as_received
 from msmq.testing.network_book import Broken, number_in
 from msmq.wire.message import UserMessage
 
@@ -68,9 +69,9 @@ class Reader:
 
     def hear(self) -> None:
         """Take the replies that have come."""
-        replies, self._answers.replies = self._answers.replies, []
-        for reply in replies:
-            for lookup_id, data in zip(reply.packets.lookup_ids, reply.packets.packets, strict=True):
+        given, self._answers.packets = self._answers.packets, []
+        for columns in given:
+            for lookup_id, data in zip(columns.lookup_ids, columns.packets, strict=True):
                 number = number_in(UserMessage.decode(data))
                 others = [other for other in self._host.readers if other is not self]
                 if any(lookup_id in other.held for other in others if other.name == self.name):
@@ -126,11 +127,11 @@ def look_through(host: NetworkHost, name: str) -> None:
     receiver.close()
 
     def compare() -> None:
-        shown = [lookup_id for reply in answers.replies for lookup_id in reply.packets.lookup_ids]
+        shown = [lookup_id for given in answers.packets for lookup_id in given.lookup_ids]
         if shown != sorted(visible.intersection(shown)) or (free and (not shown or shown[0] > free[0])):
             raise Broken(f"a cursor on {name} of {host} shows {shown}, where {free} can be read")
-        for reply in answers.replies:
-            _check(host, name, reply.packets)
+        for given in answers.packets:
+            _check(host, name, given)
 
     host.daemon.commit.when_durable(compare)
 
@@ -141,20 +142,19 @@ async def read_span(host: NetworkHost, name: str) -> None:
     place = 0
     try:
         async for reply in SpanCalls(host.desk).read_span(request, CALLER):
-            assert isinstance(reply, list), "packets come written"
-            packets = pb.Deliveries.FromString(b"".join(reply)).packets
-            for lookup_id in packets.lookup_ids:
+            given = as_received("ReadSpan", reply)
+            for lookup_id in given.lookup_ids:
                 if lookup_id <= place:
                     raise Broken(f"a span of {name} of {host} goes back to {lookup_id}")
                 place = lookup_id
-            _check(host, name, packets)
+            _check(host, name, given)
     except MQError:
         pass  # the queue was deleted meanwhile, or the disk is gone
 
 
-def _check(host: NetworkHost, name: str, packets: pb.Packets) -> None:
+def _check(host: NetworkHost, name: str, given: PacketColumns) -> None:
     """Check that what is shown is a whole message that was sent to this queue."""
-    for data in packets.packets:
+    for data in given.packets:
         number = number_in(UserMessage.decode(data))
         sent = host.book.sent.get(number)
         if sent is None or sent.target != (host.address, name):

@@ -6,6 +6,7 @@ gives, and act on the answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -55,6 +56,7 @@ _ADMIN: Final = UserHeader.mask("admin_reference")
 _FLAGS: Final = USER["flags"]
 _HOSTS: Final = slice(BaseHeader.SIZE, USER["time_to_be_received_s"])
 """SourceQueueManager and QueueManagerAddress."""
+_SOURCE: Final = slice(BaseHeader.SIZE, BaseHeader.SIZE + 16)
 _MESSAGE_ID: Final = slice(USER["message_id"], USER["message_id"] + 4)
 
 
@@ -92,45 +94,45 @@ def wants(message: UserMessage, fate: int) -> bool:
     return bool(message.asks & _bit_for(fate))
 
 
-def acknowledgment(
-    message: UserMessage, fate: int, *, send_insecure_nacks: bool = False
-) -> Acknowledgment | None:
-    """Make the acknowledgment for a message that meets ``fate``; None if the sender is owed none.
+def acknowledgments(
+    messages: Iterable[UserMessage], fate: int, *, send_insecure_nacks: bool = False
+) -> list[Acknowledgment]:
+    """Make the acknowledgments for messages that meet ``fate``, as far as their senders are owed any.
 
     An acknowledgment answers a packet that asks for it and names an admin queue (MS-MQQB 3.1.7.15). Acknowledgments are
     never acknowledged themselves, nor are messages to the internal queues of queue managers. A negative one returns the
     body, unless that travelled encrypted or should have.
     """
-    data = message.data
-    (flags,) = user_flags(data)
-    if not flags & _ADMIN:
-        return None
-    end, bit = user_end(data), _bit_for(fate)
-    if not asks_of(data, end) & bit:
-        return None
-    names = _names(data[_HOSTS], data[_FLAGS:end])
-    if names.internal or (fate in INSECURE_NACKS and not send_insecure_nacks):
-        return None
-    admin, body = names.admin, b""
-    if bit & _NEGATIVE:
-        secret = message.properties.privacy_level or (
-            message.security is not None and message.security.body_encrypted
+    due: list[Acknowledgment] = []
+    if fate in INSECURE_NACKS and not send_insecure_nacks:
+        return due
+    bit, message_class = _bit_for(fate), int(fate)
+    for message in messages:
+        data = message.data
+        (flags,) = user_flags(data)
+        if not flags & _ADMIN:
+            continue
+        end = user_end(data)
+        if not asks_of(data, end) & bit:
+            continue
+        names = _names(data[_HOSTS], data[_FLAGS:end])
+        if names.internal:
+            continue
+        admin, body, untold = names.admin, b"", 0
+        if bit & _NEGATIVE:
+            secret = message.properties.privacy_level or (
+                message.security is not None and message.security.body_encrypted
+            )
+            body = b"" if secret else message.body
+        if flags & USER_MQ and (lists := message.multi_queue) is not None and lists.administration.elements:
+            listed = tuple(dict.fromkeys(map(element_name, lists.administration.elements)))
+            admin = listed[: min(MOST_TOLD, _MOST_TOLD_BYTES // (end + len(body)))]
+            untold = len(listed) - len(admin)
+        original, recoverable = data[_SOURCE] + data[_MESSAGE_ID], bool(flags & USER_RECOVERABLE)
+        due.append(
+            Acknowledgment(message_class, admin, names.destination, original, recoverable, body, untold)
         )
-        body = b"" if secret else message.body
-    untold = 0
-    if flags & USER_MQ and (lists := message.multi_queue) is not None and lists.administration.elements:
-        listed = tuple(dict.fromkeys(map(element_name, lists.administration.elements)))
-        admin = listed[: min(MOST_TOLD, _MOST_TOLD_BYTES // (end + len(body)))]
-        untold = len(listed) - len(admin)
-    return Acknowledgment(
-        fate,
-        admin,
-        names.destination,
-        message.source + data[_MESSAGE_ID],
-        bool(flags & USER_RECOVERABLE),
-        body,
-        untold,
-    )
+    return due
 
 
 def largest_answers(packet_size: int) -> int:

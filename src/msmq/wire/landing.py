@@ -18,15 +18,17 @@ _TAIL: Final = 1 << 10
 
 class Landing:
     """Something large of which ``size`` bytes are expected. It takes memory as bytes come, and not for the size that
-    somebody claims."""
+    somebody claims, but for ``believed`` bytes at once."""
 
     __slots__ = ("_bytes", "_size", "_view", "filled")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, believed: int = 0) -> None:
         self._size = size
         self._bytes = BytesIO()
         self._view = memoryview(bytearray())
         self.filled = 0
+        if believed:
+            self._grow(believed)
 
     @property
     def missing(self) -> int:

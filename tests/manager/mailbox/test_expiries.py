@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from itertools import chain
 
-from msmq.manager.mailbox.expiries import Buckets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msmq.manager.mailbox import expiries
+from msmq.manager.mailbox.expiries import Buckets, Search
 from msmq.manager.mailbox.positions import PositionList
 from tests.manager.support import Host
 
@@ -117,3 +123,58 @@ def test_a_deleted_queue_takes_its_timers_along() -> None:
     assert len(host.manager.mailbox.expiries) == 0
     host.advance(100)
     assert host.manager.core.timers.failures == 0
+
+
+@given(st.sets(st.integers(0, 3_000)), st.lists(st.integers(0, 3_000), max_size=200))
+def test_what_two_have_in_common(many: set[int], some: list[int]) -> None:
+    found = expiries._common(array("Q", sorted(many)), array("Q", some))
+    assert set(found) == many.intersection(some)
+
+
+def test_some_of_very_many_are_asked_for_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiries, "_ASKED_TOGETHER", 100)
+    host = Host()
+    queue = host.queue()
+    for number in range(10):
+        host.fill(queue, *[b"x"] * 150, time_to_be_received_s=60 + number)
+        host.fill(queue, *[b"x"] * 50)
+    ids = [entry.lookup_id for entry in queue.positions]
+    ending = [one for place, one in enumerate(ids) if place % 200 < 150]
+    with Search(host.manager.mailbox.expiries, queue) as search:
+        parts = list(search.among(ids))
+    assert sorted(chain.from_iterable(parts)) == ending
+    assert max(map(len, parts)) < 200
+    with Search(host.manager.mailbox.expiries, queue) as search:
+        assert list(chain.from_iterable(search.among(ids[:300]))) == [*ids[:150], *ids[200:300]]
+    assert host.manager.mailbox.expiries.searches == []
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_those_that_expire_while_they_are_asked_for_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Whatever part was told before: some of them expire when none was, some when all were."""
+    monkeypatch.setattr(expiries, "_ASKED_TOGETHER", 100)
+    host = Host()
+    queue, other = host.queue(), host.queue("other")
+    for seconds in (60, 70, 80):
+        host.fill(queue, *[b"x"] * 150, time_to_be_received_s=seconds)
+        host.fill(other, *[b"x"] * 150, time_to_be_received_s=seconds)
+    ids = [entry.lookup_id for entry in queue.positions]
+    with Search(host.manager.mailbox.expiries, queue) as search:
+        told: list[int] = []
+        if after == 0:
+            host.advance(70)
+        for number, part in enumerate(search.among(ids), 1):
+            told += part
+            if number == after:
+                host.advance(70)
+    assert sorted(told) == ids
+
+
+def test_those_that_came_after_the_search_began_are_found() -> None:
+    host = Host()
+    queue = host.queue()
+    with Search(host.manager.mailbox.expiries, queue) as search:
+        sent = host.send(queue, b"x", time_to_be_received_s=60)
+        assert list(chain.from_iterable(search.among([sent.lookup_id]))) == [sent.lookup_id]

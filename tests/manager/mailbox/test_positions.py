@@ -114,7 +114,7 @@ class PositionMachine(RuleBasedStateMachine):
         self.model[chosen] = self.model[chosen]._replace(address=7)
 
     @precondition(lambda self: self.model)
-    @rule(data=st.data(), state=st.sampled_from([AVAILABLE, PositionState.LOCKED]))
+    @rule(data=st.data(), state=st.sampled_from([AVAILABLE, LOCKED, PENDING]))
     def many_at_once(self, data: st.DataObject, state: PositionState) -> None:
         """Neighbours, with small and large gaps, in any order, and some that are not there."""
         every = sorted(self.model)
@@ -131,6 +131,10 @@ class PositionMachine(RuleBasedStateMachine):
         assert list(found.addresses) == [entry.address for entry in here]
         assert list(found.sizes) == [entry.size for entry in here]
         assert list(found.fronts) == list(map(front_of, ordered))
+        assert list(found.states) == [entry.state for entry in here]
+        some, others = found.divided({*ordered[::3], *missing})
+        assert (some.ids, others.ids) == (ordered[::3], array("Q", sorted({*ordered} - {*ordered[::3]})))
+        assert list(some.sizes) == [entry.size for entry in here[::3]]
         self.list.set_states(ordered, state)
         for key in chosen:
             self.model[key] = self.model[key]._replace(state=state)

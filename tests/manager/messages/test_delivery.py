@@ -16,11 +16,12 @@ from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import EVERYONE, Sid
+from msmq.store.layout import place, segment_name
 from msmq.wire.access_masks import QueueAccessMask
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import BaseHeader
 from msmq.wire.optional_headers import SecurityHeader
-from tests.manager.support import SEND, Host, message
+from tests.manager.support import SEND, Host, body_of, message
 from tests.wire.builders import SID, build, user_header
 
 SENDER = Token.authenticated(Sid.parse("S-1-5-21-1-2-3-1001"))
@@ -253,3 +254,53 @@ def test_copies_of_what_was_sent(host: Host) -> None:
     host.kill()
     _, _, journal = system_queues(host)
     assert host.contents(journal) == [b"sent"]
+
+
+def scattered(host: Host) -> tuple[Queue, list[StoredMessage]]:
+    """Messages of every priority, on disk and in memory, in an outgoing queue."""
+    outgoing = host.manager.queues.open("DIRECT=OS:far\\q", SEND).queue
+    assert outgoing is not None
+    given = [
+        message(b"%d" % number, priority=number * 5 % 8, recoverable=bool(number % 3)) for number in range(24)
+    ]
+    host.manager.mailbox.put(outgoing, host.batch(*given))
+    return outgoing, given
+
+
+@pytest.mark.parametrize("quota_kb", [0xFFFFFFFF, 1], ids=["all fit", "few fit"])
+def test_delivered_messages_move_to_the_journal_as_far_as_they_fit(host: Host, quota_kb: int) -> None:
+    outgoing, given = scattered(host)
+    places = [entry.lookup_id for entry in outgoing.positions]
+    chosen, left = places[::2], places[1::2]
+    core, fitting = host.manager.core, len(chosen)
+    core.record.journal_quota_kb = quota_kb
+    if quota_kb == 1:
+        fitting = 1024 // max(one.size for one in given)
+        assert 0 < fitting < len(chosen)
+    bodies = [host.body_at(outgoing.position(one)) for one in chosen[:fitting]]
+    recoverable = [body for body in bodies if int(body) % 3]
+    host.manager.sending.move_to_system_queue(outgoing, chosen[::-1], system_queues(host)[2])
+    assert host.contents(system_queues(host)[2]) == bodies
+    assert [entry.lookup_id for entry in outgoing.positions] == left
+    assert core.total_bytes == sum(each.total_bytes for each in core.queues.values())
+    host.kill()
+    assert host.contents(system_queues(host)[2]) == recoverable
+    reader = host.reader(system_queues(host)[2])
+    for body in recoverable:
+        assert body_of(reader.receive()) == body
+
+
+def test_a_damaged_message_is_found_by_who_reads_the_journal() -> None:
+    host = Host(spying=False)
+    outgoing, _ = scattered(host)
+    damaged = next(entry for entry in outgoing.positions if entry.address)
+    host.store.commit()
+    number, offset = place(damaged.address)
+    host.disk.flip(segment_name(number), offset + 80, 1)
+    journal = system_queues(host)[2]
+    places = [entry.lookup_id for entry in outgoing.positions]
+    host.manager.sending.move_to_system_queue(outgoing, places, journal)
+    assert (len(outgoing.positions), len(journal.positions), host.manager.core.lost_records) == (0, 24, [])
+    reader = host.reader(journal)
+    assert sum(body_of(reader.receive()) is not None for _ in range(24)) == 23
+    assert [lost.lookup_id for lost in host.manager.core.lost_records] == [damaged.lookup_id]

@@ -42,7 +42,6 @@ from msmq.security.signatures import HashPolicy, authenticate, sign
 from msmq.wire.access_masks import QueueAccessMask
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import acknowledgment
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import NULL_GUID, QueueReference
 from msmq.wire.identifiers import MessageIdentifier
@@ -57,6 +56,7 @@ from tests.wire.builders import (
     SID,
     SOURCE,
     accept_message,
+    acknowledgment,
     build,
     compound_headers,
     envelope_headers,

@@ -414,16 +414,18 @@ class Deliveries(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Packets(_message.Message):
-    __slots__ = ("lookup_ids", "arrived_times", "packets", "remarks")
+    __slots__ = ("lookup_ids", "arrived_times", "packets", "remarks", "sizes")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     ARRIVED_TIMES_FIELD_NUMBER: _ClassVar[int]
     PACKETS_FIELD_NUMBER: _ClassVar[int]
     REMARKS_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     arrived_times: _containers.RepeatedScalarFieldContainer[int]
-    packets: _containers.RepeatedScalarFieldContainer[bytes]
+    packets: bytes
     remarks: _containers.RepeatedCompositeFieldContainer[Remark]
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ..., remarks: _Optional[_Iterable[_Union[Remark, _Mapping]]] = ...) -> None: ...
+    sizes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[bytes] = ..., remarks: _Optional[_Iterable[_Union[Remark, _Mapping]]] = ..., sizes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Remark(_message.Message):
     __slots__ = ("index", "returned_count", "authenticated", "dead_letter_class", "dead_letter_reason")

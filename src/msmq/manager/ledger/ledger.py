@@ -28,12 +28,12 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from itertools import repeat
+from itertools import compress, repeat
 from operator import add
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, assert_never
 
@@ -54,7 +54,7 @@ from msmq.manager.ledger.recovered import (
     to_bytes,
 )
 from msmq.manager.mailbox.positions import PositionMark
-from msmq.manager.mailbox.stored import local_bytes
+from msmq.wire.columns import picker
 
 if TYPE_CHECKING:
     from msmq.manager.mailbox.batch import Batch
@@ -159,6 +159,8 @@ unpack_head: Final = _HEAD.unpack
 # Members of an enumeration are slow.
 _MESSAGE, _DELETE, _MOVE = int(Kind.MESSAGE), int(Kind.DELETE), int(Kind.MOVE)
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
+_SHIFTED: Final = bytes((mark & MARKS_MASK) << MARKS_SHIFT for mark in range(256))
+"""For ``bytes.translate``: marks as the flags of a head have them."""
 _DELETED_AT_ONCE: Final = 4_096
 _DIGEST_SIZE: Final = 16
 
@@ -315,32 +317,46 @@ class Ledger:
         lookup_ids: Sequence[int],
         arrival_time: int,
         batch: Batch,
-        marks: Sequence[int],
+        marks: bytes | bytearray,
+        texts: Mapping[int, bytes],
+        on_disk: Sequence[int],
         transaction: bytes = NO_TRANSACTION,
     ) -> Sequence[int]:
-        """Write messages and return their addresses. If a message was written before, the new record replaces the old
-        one."""
-        flags = [(mark & MARKS_MASK) << MARKS_SHIFT for mark in marks]
-        local_sizes: Iterable[int] = repeat(0)
-        packets = batch.packets
-        if batch.local:
-            packets, local_sizes = list(packets), [0] * len(packets)
-            for index, attributes in batch.local.items():
-                text = local_bytes(attributes)
-                packets[index] = text + packets[index]
-                local_sizes[index] = len(text)
-                flags[index] |= len(text) << LOCAL_SIZE_SHIFT
-                if attributes.allow_peek_when_locked:
-                    flags[index] |= PEEKABLE_WHEN_LOCKED
+        """Write the messages of a batch for which ``on_disk`` is not 0, and return the address of each message, 0 for
+        those that are not written. ``texts`` has local attributes by index. If a message was written before, the new
+        record replaces the old one."""
+        if not any(on_disk):
+            return [0] * len(on_disk)
+        packets, expiries, sources = batch.packets, batch.expiries, batch.sources
+        flags: Sequence[int] = marks.translate(_SHIFTED)
+        local_sizes: Sequence[int] = bytes(len(flags))
+        if texts:
+            flags, packets, local_sizes = list(flags), list(packets), [0] * len(flags)
+            for index, text in texts.items():
+                if on_disk[index]:
+                    packets[index] = text + packets[index]
+                    local_sizes[index] = len(text)
+                    flags[index] |= len(text) << LOCAL_SIZE_SHIFT
+                    if batch.local[index].allow_peek_when_locked:
+                        flags[index] |= PEEKABLE_WHEN_LOCKED
+        if 0 in on_disk:
+            pick = picker(list(compress(range(len(on_disk)), on_disk)))
+            lookup_ids, expiries, flags, local_sizes, packets, sources = map(
+                pick, (lookup_ids, expiries, flags, local_sizes, packets, sources)
+            )
         fronts: Iterable[bytes] = map(
-            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), batch.expiries, flags,
+            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), expiries, flags,
             repeat(transaction), local_sizes, repeat(arrival_time),
         )  # fmt: skip
-        if all(batch.sources):  # the bytes in front of the packets have the same size for all of them
-            fronts = map(add, fronts, batch.sources)
-        elif any(batch.sources):
-            packets = list(map(add, batch.sources, packets))
-        return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
+        if all(sources):  # the bytes in front of the packets have the same size for all of them
+            fronts = map(add, fronts, sources)
+        elif any(sources):
+            packets = list(map(add, sources, packets))
+        addresses = self.store.append_all(_MESSAGE, b"".join(fronts), packets)
+        if 0 not in on_disk:
+            return addresses
+        written = iter(addresses)
+        return [next(written) if kept else 0 for kept in on_disk]
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = pack_head(0, lookup_id, 0, 0, reason, transaction)

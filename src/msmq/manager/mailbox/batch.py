@@ -41,6 +41,8 @@ _ASKS_LATER: Final = MessagePropertiesHeader.mask("positive_receive_ack", "negat
 """Bits of MessagePropertiesHeader.Flags: acknowledge the arrival; that the message is received; whatever happens to it
 in its queue."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+MARKING: Final = ADMIN_QUEUE | USER_TH | _JOURNALED
+"""The bits of UserHeader.Flags that the marks of a message depend on."""
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _OWES_NO_RECEIPT: Final = int(PositionMark.OWES_NO_RECEIPT)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from operator import add
+from operator import add, not_
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -37,6 +37,7 @@ HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
 _FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
 _IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
 _IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
+_IS_FROM_AFAR: Final = bytes(bool(marks & PositionMark.HAS_SOURCE) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks with these bits."""
 _LARGE: Final = 1 << 16
 _HEADERS_BYTES: Final = 256
@@ -198,7 +199,10 @@ class Contents:
             places = list(compress(places, positions.addresses))
         on_disk = marks if len(places) == count else bytes(compress(marks, positions.addresses))
         times = arrival_times_of(beginnings)
-        sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
+        if 1 in on_disk.translate(_IS_FROM_AFAR):
+            sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
+        else:
+            sources = [b""] * len(beginnings)
         local: dict[int, LocalAttributes] = {}
         for at in compress(range(len(packets)), on_disk.translate(_IS_LOCAL)):
             times[at], packets[at], sources[at], local[places[at]] = unpacked(
@@ -251,11 +255,9 @@ class Contents:
         core, ids = self.core, positions.ids
         core.total_bytes -= queue.positions.remove(ids)
         if 0 in positions.addresses:
-            for lookup_id, size in compress(
-                zip(ids, positions.sizes, strict=True), map((0).__eq__, positions.addresses)
-            ):
+            for lookup_id in compress(ids, map(not_, positions.addresses)):
                 del queue.volatile[lookup_id]
-                core.express_bytes -= size
+            core.express_bytes -= sum(positions.sizes) - sum(compress(positions.sizes, positions.addresses))
         if forget and any(positions.addresses):
             addresses, payload_sizes = positions.addresses, list(map(add, positions.sizes, positions.fronts))
             if 0 in addresses:  # some are in memory
@@ -264,8 +266,8 @@ class Contents:
             core.ledger.store.release_all(addresses, payload_sizes)
         for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
-                for lookup_id in ids:
-                    table.pop(lookup_id, None)
+                for lookup_id in table.keys() & ids:
+                    del table[lookup_id]
         for members in (queue.peekable_when_locked, queue.overdue, queue.paused):
             if members:
                 members.difference_update(ids)

@@ -9,11 +9,12 @@ messages come and go.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, repeat
-from typing import Final
+from typing import Final, Self
 
 from msmq.manager.core import Timer, Timers
 from msmq.manager.mailbox.positions import PositionList
@@ -21,6 +22,9 @@ from msmq.manager.queues.queue import Queue
 
 _SMALLEST_SWEEP: Final = 1024
 _SWEPT_TOGETHER: Final = 4096
+_ASKED_TOGETHER: Final = 4096
+_DENSE: Final = 8
+"""Up to how many times as many numbers are looked at one by one, rather than a few of them searched for."""
 _AT_ONCE: Final = 512
 """How many messages of a second expire in one event."""
 
@@ -43,6 +47,20 @@ class Buckets:
     def __iter__(self) -> Iterator[int]:
         return chain.from_iterable(self._buckets.values())
 
+    def parts(self, begun: set[int]) -> Iterator[Sequence[int]]:
+        """Yield the messages in parts of about the same size. Between two of them messages may come, leave and expire.
+        ``begun`` is told the seconds whose messages have been yielded, at least in part."""
+        part = array("Q")
+        for second in tuple(self._buckets):
+            begun.add(second)
+            ids = self._buckets.get(second, ())
+            for start in range(0, len(ids), _ASKED_TOGETHER):
+                part.extend(ids[start : start + _ASKED_TOGETHER])
+                if len(part) >= _ASKED_TOGETHER:
+                    yield part
+                    part = array("Q")
+        yield part
+
     @property
     def first(self) -> int | None:
         """The second in which the next messages expire."""
@@ -50,7 +68,7 @@ class Buckets:
 
     def add(self, ids: Iterable[int], seconds: Iterable[int]) -> None:
         """Add messages, each with its second."""
-        buckets, heap = self._buckets, self._seconds
+        buckets, heap, count = self._buckets, self._seconds, self._count
         for lookup_id, second in zip(ids, seconds, strict=True):
             bucket = buckets.get(second)
             if bucket is None:
@@ -58,7 +76,8 @@ class Buckets:
                 heappush(heap, second)
             else:
                 bucket.append(lookup_id)
-            self._count += 1
+            count += 1
+        self._count = count
         if self._count > _SMALLEST_SWEEP and self._count > 2 * len(self._positions):
             self._sweep()
 
@@ -102,6 +121,48 @@ class _Watch:
         """The second that the timer waits for, or tries again."""
 
 
+class Search:
+    """Finds out which messages of a queue expire some time, a part at a time. Those that expire while it is open are
+    among them. It is closed by leaving its block."""
+
+    def __init__(self, expiries: Expiries, queue: Queue) -> None:
+        self._expiries = expiries
+        self._queue = queue
+        self._begun: set[int] = set()
+        self._expired: list[int] = []
+
+    def __enter__(self) -> Self:
+        self._expiries.searches.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._expiries.searches.remove(self)
+
+    def expired(self, queue: Queue, second: int, ids: Iterable[int]) -> None:
+        """Note messages that have left the buckets, unless they are found there."""
+        if queue is self._queue and second not in self._begun:
+            self._expired += ids
+
+    def among(self, ids: Sequence[int]) -> Iterator[list[int]]:
+        """Yield those of some messages that expire, in parts. The messages must ascend."""
+        buckets = self._expiries.buckets(self._queue)
+        if buckets is not None and ids:
+            for part in buckets.parts(self._begun):
+                yield _common(ids, part)
+        yield _common(ids, self._expired)
+
+
+def _common(ascending: Sequence[int], some: Sequence[int]) -> list[int]:
+    """Those of some numbers that are among many others, without looking at all of them."""
+    if not some:
+        return []
+    begin, end = bisect_left(ascending, min(some)), bisect_right(ascending, max(some))
+    if end - begin <= _DENSE * len(some):
+        return sorted(set(some).intersection(ascending[begin:end]))
+    places = (bisect_left(ascending, one, begin, end) for one in some)
+    return [one for one, place in zip(some, places, strict=True) if place < end and ascending[place] == one]
+
+
 class Expiries:
     """Time To Be Received of messages at their destination, in all queues. ``expire`` is called with messages of a
     queue whose time has come, which is what ``now`` says."""
@@ -113,6 +174,7 @@ class Expiries:
         self._now = now
         self._expire = expire
         self._watches: dict[Queue, _Watch] = {}
+        self.searches: list[Search] = []
 
     def __len__(self) -> int:
         return sum(len(watch.buckets) for watch in self._watches.values())
@@ -125,10 +187,10 @@ class Expiries:
         watch.buckets.add(ids, seconds)
         self._set_timer(queue, watch)
 
-    def of(self, queue: Queue) -> set[int]:
+    def buckets(self, queue: Queue) -> Buckets | None:
         """The messages of a queue that expire some time, and some that have left it."""
         watch = self._watches.get(queue)
-        return set() if watch is None else set(watch.buckets)
+        return None if watch is None else watch.buckets
 
     def forget(self, queue: Queue) -> None:
         """The queue is gone."""
@@ -157,6 +219,8 @@ class Expiries:
                 second, ids = buckets.pop()
                 later.append((second, ids))
                 self._expire(queue, ids[:_AT_ONCE])
+                for search in self.searches:
+                    search.expired(queue, second, ids[:_AT_ONCE])
                 later[-1] = second, ids[_AT_ONCE:]
         finally:
             for second, ids in later:

@@ -12,8 +12,9 @@ matter for what follows are read before anything is removed.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, repeat
+from operator import not_
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -129,40 +130,46 @@ class Mailbox(Contents):
         they replace messages that are being removed, and may use the space kept back for that on a full disk.
         """
         core, now_s = self.core, self.core.now_s
-        sizes = batch.sizes
-        on_disk = [bool(flags & RECOVERABLE) for flags in batch.user_flags]
-        if transaction is not NO_TRANSACTION:
-            on_disk = [True] * len(batch)
-        written = sum(on_disk)
-        express_bytes = 0 if written == len(batch) else sum(sizes) - sum(compress(sizes, on_disk))
+        sizes, count = batch.sizes, len(batch)
+        if transaction is NO_TRANSACTION:
+            on_disk = [flags & RECOVERABLE for flags in batch.user_flags]
+        else:
+            on_disk = [RECOVERABLE] * count
+        written, whole = count - on_disk.count(0), sum(sizes)
+        express_bytes = 0 if written == count else whole - sum(compress(sizes, on_disk))
         if express_bytes:
             core.check_express_room(express_bytes)
+        first_expiry = min(batch.expiries) if is_destination(queue) else NEVER
         overdue: list[int] = []
-        watched = False
-        if is_destination(queue) and min(batch.expiries) != NEVER:
-            watched = True
+        if first_expiry <= now_s:
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
-        size = sum(sizes) - express_bytes + (LARGEST_FRONT + LARGEST_ENVELOPE * bool(batch.local)) * written
+        size = whole - express_bytes + (LARGEST_FRONT + LARGEST_ENVELOPE * bool(batch.local)) * written
         if overdue:
             late = batch.only(overdue)
             size += self.letters_bytes(late.sizes, bytes(late.marks))
-        records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
+        records = written + 1 + _RECORDS_EACH * (count * bool(queue.waiting) + len(overdue))
         with core.event(size + NUMBERS_BYTES, records if written or overdue else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
+            texts = {index: local_bytes(local) for index, local in batch.local.items()}
             fronts = array("H", list(marks.translate(FRONTS)))
-            for index, local in batch.local.items():
+            for index, text in texts.items():
                 marks[index] |= HAS_LOCAL
-                fronts[index] += len(local_bytes(local))
-            addresses = self._written(queue, batch, ids, marks, on_disk, transaction)
+                fronts[index] += len(text)
+            # On disk first, because a full disk refuses all of them.
+            addresses = core.ledger.put_messages(
+                queue.number, ids, now_s, batch, marks, texts, on_disk, transaction
+            )
+            if written < count:
+                self._keep_in_memory(queue, batch, ids, now_s, on_disk)
             state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
             queue.positions.add(ids, addresses, sizes, fronts, marks, state)
-            core.total_bytes += sum(sizes)
+            core.total_bytes += whole
             core.express_bytes += express_bytes
             for index, local in batch.local.items():
                 if local.allow_peek_when_locked:
                     queue.peekable_when_locked.add(ids[index])
-            if watched:
+            if first_expiry != NEVER:
                 later = [now_s < expiry != NEVER for expiry in batch.expiries]
                 self.expiries.watch(queue, compress(ids, later), compress(batch.expiries, later))
                 queue.overdue.update(ids[index] for index in overdue)
@@ -183,33 +190,18 @@ class Mailbox(Contents):
             )
         ]
 
-    def _written(
-        self,
-        queue: Queue,
-        batch: Batch,
-        ids: Sequence[int],
-        marks: bytearray,
-        on_disk: list[bool],
-        transaction: bytes,
-    ) -> Sequence[int]:
-        """Write the messages that must survive. Returns their addresses, 0 for those that stay in memory."""
-        put, now_s = self.core.ledger.put_messages, self.core.now_s
-        if all(on_disk):
-            return put(queue.number, ids, now_s, batch, marks, transaction)
-        addresses = [0] * len(batch)
-        places = range(len(batch))
-        chosen = list(compress(places, on_disk))
-        if chosen:  # first, because a full disk refuses all of them
-            pick = picker(chosen)
-            written = put(queue.number, pick(ids), now_s, batch.only(chosen), pick(marks), transaction)
-            for index, address in zip(chosen, written, strict=True):
-                addresses[index] = address
-        express = list(compress(places, map(False.__eq__, on_disk)))
+    @staticmethod
+    def _keep_in_memory(
+        queue: Queue, batch: Batch, ids: Sequence[int], now_s: int, on_disk: Sequence[int]
+    ) -> None:
+        """Keep the express messages of a batch."""
+        express = [index for index, kept in enumerate(on_disk) if not kept]
         pick = picker(express)
-        local = [batch.local.get(index, NO_ATTRIBUTES) for index in express]
+        local: Iterable[LocalAttributes] = repeat(NO_ATTRIBUTES)
+        if batch.local:
+            local = [batch.local.get(index, NO_ATTRIBUTES) for index in express]
         kept = zip(repeat(now_s), pick(batch.packets), pick(batch.sources), local, strict=False)
         queue.volatile.update(zip(pick(ids), kept, strict=True))
-        return addresses
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: unlock messages, and expire those that are overdue."""
@@ -334,13 +326,13 @@ class Mailbox(Contents):
         wanted = [index for index in compress(range(len(ids)), chosen) if ids[index] not in messages]
         if wanted:
             found = self.read(queue, positions.only(wanted), ours=False)
-            messages.update((message.lookup_id, message) for message in found.messages)
-            for lookup_id in map(ids.__getitem__, wanted):
-                if lookup_id not in messages:
-                    lost = LostRecord(
-                        Kind.MESSAGE, lookup_id, queue.pathname, "damaged when it left its queue"
-                    )
-                    self.core.lost_records.append(lost)
+            messages.update(zip(found.ids, found.messages, strict=True))
+            if len(found) < len(wanted):
+                self.core.lost_records += [
+                    LostRecord(Kind.MESSAGE, one, queue.pathname, "damaged when it left its queue")
+                    for one in compress(ids, chosen)
+                    if one not in messages
+                ]
         return messages
 
     def _delete(self, queue: Queue, positions: Positions, reason: int, *, recorded: bool = False) -> None:
@@ -488,15 +480,19 @@ class Mailbox(Contents):
 
     # --- from queue to queue --------------------------------------------------------------------------------
 
-    def move(self, source: Queue, ids: Sequence[int], target: Queue, *, recorded: bool = False) -> int:
+    def move(
+        self, source: Queue, ids: Sequence[int] | Positions, target: Queue, *, recorded: bool = False
+    ) -> int:
         """Move messages unchanged, with identifiers, records and counters, to another queue. Returns how many there
-        were; damaged ones are lost."""
-        found = self.read(source, source.positions.find(ids))
-        if not len(found):
-            return 0
-        with self.core.event(0, _RECORDS_EACH * len(found), freeing=True):
-            self._transfer(source, found.positions, target, recorded=recorded)
-        return len(found)
+        were. Damaged ones are lost if the target is a destination; a system queue shows them to whoever reads there.
+        """
+        positions = ids if isinstance(ids, Positions) else source.positions.find(ids)
+        if is_destination(target):
+            positions = self.read(source, positions).positions
+        if positions.ids:
+            with self.core.event(0, _RECORDS_EACH * len(positions.ids), freeing=True):
+                self._transfer(source, positions, target, recorded=recorded)
+        return len(positions.ids)
 
     def move_changed(
         self,
@@ -523,19 +519,22 @@ class Mailbox(Contents):
         self, source: Queue, positions: Positions, target: Queue, *, recorded: bool = False
     ) -> None:
         core, ids = self.core, positions.ids
-        aborts = {one: source.aborts[one] for one in ids if one in source.aborts}
-        moves = {one: source.moves[one][0] for one in ids if one in source.moves}
+        on_disk = list(compress(ids, positions.addresses))
+        aborts = {one: source.aborts[one] for one in ids if one in source.aborts} if source.aborts else {}
+        moves = {one: source.moves[one][0] for one in ids if one in source.moves} if source.moves else {}
         peekable = source.peekable_when_locked.intersection(ids)
-        express = {one: source.volatile[one] for one in compress(ids, map((0).__eq__, positions.addresses))}
+        express = {}
+        if len(on_disk) < len(ids):
+            express = {one: source.volatile[one] for one in compress(ids, map(not_, positions.addresses))}
         if not recorded:
-            core.ledger.move_messages(list(compress(ids, positions.addresses)), target.number)
+            core.ledger.move_messages(on_disk, target.number)
         self._empty(source, positions, forget=False)
-        core.moved.update((one, target.number) for one in compress(ids, positions.addresses))
+        core.moved.update(zip(on_disk, repeat(target.number)))
         target.volatile.update(express)
         target.peekable_when_locked.update(peekable)
         core.express_bytes += sum(len(kept[1]) for kept in express.values())
         _, addresses, sizes, _, marks, fronts = positions
-        target.positions.add(ids, addresses, sizes, fronts, marks, _LOCKED)
+        target.positions.add(ids, addresses, sizes, fronts, marks)
         core.total_bytes += sum(positions.sizes)
         target.aborts.update(aborts)
         if target.queue_type is not QueueType.SYSTEM:
@@ -543,7 +542,7 @@ class Mailbox(Contents):
             target.moves.update((one, (moves.get(one, 0) + 1, now_s)) for one in ids)
         if is_destination(target):
             self._watch_moved(target, positions)
-        self.release(target, positions.ids)
+        self._announce(target, ids)
 
     def _watch_moved(self, target: Queue, positions: Positions) -> None:
         """Watch the expiry of messages that were moved to a subqueue."""

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import accumulate, compress, islice
-from operator import and_
 from typing import Final, NamedTuple
 
 from msmq.wire.columns import picker
@@ -64,8 +63,12 @@ class PositionMark(IntEnum):
 # Members of an enumeration are slow to compare.
 _FREE, _LOCKED, _GONE = map(int, (PositionState.AVAILABLE, PositionState.LOCKED, PositionState.DELETED))
 _FREE_BYTE = bytes((_FREE,))
-_IS_THERE: Final = bytes(state != _GONE for state in range(256))
-"""For ``bytes.translate``: 1 for the states of messages that are there."""
+_ALL_OF: Final = [bytes((state,)) for state in PositionState]
+_MEANT: Final = 4
+_IS_MEANT: Final = bytes(_MEANT <= each < _MEANT + _GONE for each in range(256))
+_CHANGED: Final = [bytes(state if each >= _MEANT else each for each in range(256)) for state in range(_MEANT)]
+"""Tables for ``bytes.translate`` of states to which ``_MEANT`` is added for places that are meant: 1 for messages that
+are there and meant; and, by a new state, the states after those that are meant have changed into it."""
 _SPREAD: Final = 8
 """How many times as many places as those that are looked for a window may have."""
 
@@ -109,6 +112,11 @@ class Positions(NamedTuple):
         """The places for which ``meant`` is 1 and not 0."""
         return self.only(list(compress(range(len(self.ids)), meant)))
 
+    def divided(self, chosen: Collection[int]) -> tuple[Positions, Positions]:
+        """The places of messages that are among those chosen, and the other places."""
+        meant = bytes(map(chosen.__contains__, self.ids))
+        return self.chosen(meant), self.chosen(meant.translate(b"\1\0" + bytes(254)))
+
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
@@ -117,15 +125,22 @@ _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] =
 class _Chunk:
     __slots__ = ("addresses", "available", "fronts", "ids", "live", "marks", "sizes", "states")
 
-    def __init__(self) -> None:
-        self.ids = array("Q")
-        self.addresses = array("Q")
-        self.sizes = array("I")
-        self.states = bytearray()
-        self.marks = bytearray()
-        self.fronts = array("H")
-        self.live = 0
-        self.available = 0
+    def __init__(self, places: Positions) -> None:
+        self.ids, self.addresses, self.sizes, self.states, self.marks, self.fronts = places
+        self.live = len(self.states) - self.states.count(_GONE)
+        self.available = self.states.count(_FREE)
+
+    def extend(self, places: Positions, state: int) -> None:
+        """Enter places behind all others, which have one state."""
+        self.ids.extend(places.ids)
+        self.addresses.extend(places.addresses)
+        self.sizes.extend(places.sizes)
+        self.states.extend(places.states)
+        self.marks.extend(places.marks)
+        self.fronts.extend(places.fronts)
+        self.live += len(places.ids)
+        if state == _FREE:
+            self.available += len(places.ids)
 
     def insert(self, index: int, *place: int) -> None:
         """Enter a place; what is said of it comes in the order of the columns."""
@@ -138,13 +153,10 @@ class _Chunk:
 
     def set_states(self, start: int, end: int, meant: bytes, state: int) -> None:
         """Change the states of the places of a window."""
-        before = self.states.count(_FREE, start, end)
-        states = bytes((state,)) * (end - start)
-        if meant:
-            pairs = zip(meant, self.states[start:end], strict=True)
-            states = bytes([state if one else old for one, old in pairs])
+        before = self.states[start:end]
+        states = _both(before, meant).translate(_CHANGED[state]) if meant else _ALL_OF[state] * (end - start)
         self.states[start:end] = states
-        self.available += states.count(_FREE) - before
+        self.available += states.count(_FREE) - before.count(_FREE)
 
     def meant(self, start: int, end: int, wanted: array[int]) -> bytes:
         """For each place between two indices 1 if its message is there and is ``wanted``, and 0 if not; b"" if all of
@@ -153,19 +165,16 @@ class _Chunk:
         if ids == wanted and not has_gone:
             return b""
         meant = bytes(map(frozenset(wanted).__contains__, ids))
-        return bytes(map(and_, meant, self.states[start:end].translate(_IS_THERE))) if has_gone else meant
+        return _both(self.states[start:end], meant).translate(_IS_MEANT) if has_gone else meant
 
     def split(self) -> _Chunk:
         """Move the upper half into a new chunk, and return that."""
         half = len(self.ids) // 2
-        upper = _Chunk()
+        upper = _Chunk(_part(self, half, len(self.ids)))
         for name in Positions._fields:
-            column = getattr(self, name)
-            setattr(upper, name, column[half:])
-            del column[half:]
-        for chunk in (self, upper):
-            chunk.live = len(chunk.states) - chunk.states.count(_GONE)
-            chunk.available = chunk.states.count(_FREE)
+            del getattr(self, name)[half:]
+        self.live -= upper.live
+        self.available -= upper.available
         return upper
 
 
@@ -184,13 +193,25 @@ class _Lane:
         self.chunks: list[_Chunk] = []
         self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
 
-    def extend(self, lookup_id: int) -> _Chunk:
-        chunk = _Chunk()
-        self.chunks.append(chunk)
-        self.firsts.append(lookup_id)
-        return chunk
+    def add(self, places: Positions, state: int) -> None:
+        """Enter places of one state, given in ascending order; as a rule they stand behind all others."""
+        ids, done = places.ids, 0
+        while done < len(ids):
+            chunk = self.chunks[-1] if self.chunks else None
+            if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
+                self.insert(*(column[done] for column in places))
+                done += 1
+                continue
+            room = CHUNK if chunk is None else CHUNK - len(chunk.ids)
+            some = _part(places, done, done + (room or CHUNK)) if done or len(ids) > room else places
+            if chunk is None or not room:
+                self.chunks.append(_Chunk(some))
+                self.firsts.append(ids[done])
+            else:
+                chunk.extend(some, state)
+            done += len(some.ids)
 
-    def insert(self, lookup_id: int, address: int, size: int, front: int, state: int, marks: int) -> None:
+    def insert(self, lookup_id: int, address: int, size: int, state: int, marks: int, front: int) -> None:
         """Insert a message among others, after a move or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
@@ -297,9 +318,8 @@ class _Lane:
                 start = chunk.states.find(_FREE, stop)
         return most, most_bytes
 
-    def windows(self, wanted: array[int]) -> Iterator[_Window]:
-        """The places of messages that are looked for in ascending order, as far as they are there. Those of the window
-        yielded last may be removed before going on."""
+    def windows(self, found: list[_Window], wanted: array[int]) -> None:
+        """Extend ``found`` by the places of messages that are looked for in ascending order, if they are there."""
         start = 0
         while start < len(wanted) and self.chunks:
             place = max(bisect_right(self.firsts, wanted[start]) - 1, 0)
@@ -316,7 +336,7 @@ class _Lane:
                 last = bisect_right(chunk.ids, wanted[stop - 1], first)
             meant = chunk.meant(first, last, wanted[start:stop])
             if first < last and (not meant or 1 in meant):
-                yield chunk, first, last, meant
+                found.append((chunk, first, last, meant))
             start = stop
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
@@ -361,31 +381,32 @@ class PositionList:
         state: PositionState = PositionState.AVAILABLE,
     ) -> None:
         """Enter places. Those of one priority are given in ascending order; as a rule they stand behind all others."""
-        tops = {lookup_id >> 56 for lookup_id in ids}
-        if len(tops) > 1:
-            order = sorted(range(len(ids)), key=ids.__getitem__)
-            pick = picker(order)
-            ids, addresses = array("Q", pick(ids)), array("Q", pick(addresses))
-            sizes, fronts = array("I", pick(sizes)), array("H", pick(fronts))
-            marks = bytes(pick(marks))
-        start = 0
-        for top in sorted(tops):
-            stop = bisect_left(ids, (top + 1) << 56, start)
-            lane = self._lanes.get(top) or self._lane(top)
-            _add(lane, ids, addresses, sizes, fronts, marks, state, start, stop)
-            start = stop
+        if not ids:
+            return
         self.count += len(ids)
         self.total_bytes += sum(sizes)
+        tops = [lookup_id >> 56 for lookup_id in ids]
+        if tops.count(tops[0]) < len(tops):
+            pick = picker(sorted(range(len(tops)), key=tops.__getitem__))
+            ids, addresses, sizes, fronts = map(pick, (ids, addresses, sizes, fronts))
+            marks = bytearray(pick(marks))
+        # An array takes a part of another one at once, and the values of a list one by one.
+        stored = array("Q", ids), array("Q", addresses), array("I", sizes)
+        places = Positions(*stored, bytearray((state,)) * len(tops), bytearray(marks), array("H", fronts))
+        start = 0
+        for top in sorted(set(tops)):
+            stop = start + tops.count(top)
+            lane = self._lanes.get(top) or self._lane(top)
+            lane.add(places if stop - start == len(tops) else _part(places, start, stop), state)
+            start = stop
 
-    def _find(self, lookup_id: int) -> tuple[_Lane, _Chunk, int] | None:
+    def _find(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         lane = self._lanes.get(lookup_id >> 56)
-        found = lane.find(lookup_id) if lane is not None else None
-        return None if lane is None or found is None else (lane, *found)
+        return None if lane is None else lane.find(lookup_id)
 
     def get(self, lookup_id: int) -> Entry | None:
         """The place with this identifier, or None if it is empty."""
-        lane = self._lanes.get(lookup_id >> 56)
-        found = lane.find(lookup_id) if lane is not None else None
+        found = self._find(lookup_id)
         return None if found is None else _entry(*found)
 
     def address_of(self, lookup_id: int) -> int | None:
@@ -398,29 +419,29 @@ class PositionList:
         """The marks of a message that is here."""
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        return found[1].marks[found[2]]
+        return found[0].marks[found[1]]
 
     def set_state(self, lookup_id: int, state: PositionState) -> None:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        _, chunk, index = found
+        chunk, index = found
         chunk.set_states(index, index + 1, b"", state)
 
     def set_states(self, ids: array[int], state: PositionState) -> None:
         """Change the state of those messages that are there, given in the order of the list."""
-        for _, (chunk, first, last, meant) in self._windows(ids):
+        for chunk, first, last, meant in self._windows(ids):
             chunk.set_states(first, last, meant, state)
 
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        found[1].marks[found[2]] |= mark
+        found[0].marks[found[1]] |= mark
 
     def set_address(self, lookup_id: int, address: int) -> None:
         """Note that the store has moved the message."""
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
-        found[1].addresses[found[2]] = address
+        found[0].addresses[found[1]] = address
 
     def change_states(self, old: PositionState, new: PositionState, number: int) -> None:
         """Change the state of all messages in another one, up to an arrival number; neither state is AVAILABLE or
@@ -435,19 +456,19 @@ class PositionList:
 
     def find(self, ids: Sequence[int]) -> Positions:
         """The places of those messages that are there, in the order of the list."""
-        return _copied([window for _, window in self._windows(array("Q", sorted(ids)))])
+        return _copied(self._windows(array("Q", sorted(ids))))
 
     def remove(self, ids: array[int]) -> int:
         """Remove the places that are there, given in the order of the list. Returns the bytes of their messages."""
         size = 0
-        for lane, (chunk, first, last, meant) in self._windows(ids):
+        for chunk, first, last, meant in self._windows(ids):
             chunk.set_states(first, last, meant, _GONE)
             sizes = chunk.sizes[first:last]
             size += sum(compress(sizes, meant)) if meant else sum(sizes)
             count = meant.count(1) if meant else last - first
             chunk.live -= count
             if not chunk.live:
-                lane.discard(chunk)
+                self._lanes[chunk.ids[0] >> 56].discard(chunk)
             self.count -= count
         self.total_bytes -= size
         return size
@@ -474,18 +495,18 @@ class PositionList:
                     return chunk.ids[index] if chunk.ids[index] <= upto else None
         return None
 
-    def _windows(self, wanted: array[int]) -> Iterator[tuple[_Lane, _Window]]:
-        """The places of messages that are looked for in the order of the list, as far as they are there. Those of the
-        window yielded last may be removed before going on."""
-        start = 0
-        while start < len(wanted):
+    def _windows(self, wanted: array[int]) -> list[_Window]:
+        """The places of messages that are looked for in the order of the list, as far as they are there."""
+        found: list[_Window] = []
+        start, count = 0, len(wanted)
+        while start < count:
             top = wanted[start] >> 56
             stop = bisect_left(wanted, (top + 1) << 56, start)
             lane = self._lanes.get(top)
             if lane is not None:
-                for window in lane.windows(wanted[start:stop]):
-                    yield lane, window
+                lane.windows(found, wanted if stop - start == count else wanted[start:stop])
             start = stop
+        return found
 
     def place_of(self, index: int) -> int:
         """The place of the message with this index from the front, or the last place if there are not so many."""
@@ -544,54 +565,36 @@ def _entry(chunk: _Chunk, index: int) -> Entry:
     )
 
 
-def _add(
-    lane: _Lane,
-    ids: Sequence[int],
-    addresses: Sequence[int],
-    sizes: Sequence[int],
-    fronts: Sequence[int],
-    marks: bytes | bytearray,
-    state: int,
-    done: int,
-    end: int,
-) -> None:
-    """Enter the places of columns from one index up to another into a lane."""
-    while done < end:
-        chunk = lane.chunks[-1] if lane.chunks else None
-        if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
-            lane.insert(ids[done], addresses[done], sizes[done], fronts[done], state, marks[done])
-            done += 1
-            continue
-        if chunk is None or len(chunk.ids) >= CHUNK:
-            chunk = lane.extend(ids[done])
-        upto = min(done + CHUNK - len(chunk.ids), end)
-        chunk.ids.extend(ids[done:upto])
-        chunk.addresses.extend(addresses[done:upto])
-        chunk.sizes.extend(sizes[done:upto])
-        chunk.states.extend(bytes((state,)) * (upto - done))
-        chunk.marks.extend(marks[done:upto])
-        chunk.fronts.extend(fronts[done:upto])
-        chunk.live += upto - done
-        if not state:
-            chunk.available += upto - done
-        done = upto
-
-
 def no_positions() -> Positions:
     return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray(), array("H"))
+
+
+def _part(places: _Chunk | Positions, start: int, stop: int) -> Positions:
+    """A copy of the places from one index up to another."""
+    return Positions(
+        places.ids[start:stop],
+        places.addresses[start:stop],
+        places.sizes[start:stop],
+        places.states[start:stop],
+        places.marks[start:stop],
+        places.fronts[start:stop],
+    )
 
 
 def _copied(windows: Sequence[_Window]) -> Positions:
     """Copy the places of windows into one."""
     if not windows:
         return no_positions()
-    found, *others = [_cut(*window) for window in windows]
+    found, *others = [_part(chunk, start, stop) for chunk, start, stop, _ in windows]
     for other in others:
         for column, more in zip(found, other, strict=True):
             column.extend(more)
-    return found
+    if not any(meant for *_, meant in windows):
+        return found
+    return found.chosen(b"".join(meant or b"\1" * (stop - start) for _, start, stop, meant in windows))
 
 
-def _cut(chunk: _Chunk, start: int, stop: int, meant: bytes) -> Positions:
-    places = Positions(*(getattr(chunk, name)[start:stop] for name in Positions._fields))
-    return places.chosen(meant) if meant else places
+def _both(states: bytearray, meant: bytes) -> bytes:
+    """States, to which ``_MEANT`` is added for the places that are meant."""
+    both = int.from_bytes(states, "little") | int.from_bytes(meant, "little") * _MEANT
+    return both.to_bytes(len(states), "little")

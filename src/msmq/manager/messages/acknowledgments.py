@@ -15,11 +15,10 @@ from typing import Final
 
 from msmq.errors import MsmqError
 from msmq.manager.core import Core, Subscriber
-from msmq.manager.mailbox.batch import RECOVERABLE, Batch
+from msmq.manager.mailbox.batch import NEVER, RECOVERABLE, Batch, our_marks_of
 from msmq.manager.mailbox.mailbox import is_destination
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.delivery import Sending
-from msmq.manager.messages.drafts import Drafts
 from msmq.manager.messages.message import Message, SenderMessageClass
 from msmq.manager.messages.template import Template, refuse, write_packets
 from msmq.manager.model import QueueAccessType
@@ -27,7 +26,7 @@ from msmq.manager.queues.outgoing_queues import Purpose, queue_manager_of
 from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import Queues
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import Acknowledgment, acknowledgment
+from msmq.wire.delivery import Acknowledgment, acknowledgments
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE
 from msmq.wire.identifiers import MessageIdentifier
@@ -76,20 +75,17 @@ class Acknowledging(Subscriber):
         """Send Administration Acknowledgment for each message for which one is due. Those that cannot be sent are
         counted and do not affect the messages."""
         due: dict[str, list[Acknowledgment]] = {}
-        for packet in packets:
-            found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
-            if found is None:
-                continue
+        for found in acknowledgments(packets, fate, send_insecure_nacks=self.send_insecure_nacks):
             for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
             self.unsent += found.untold or not found.destinations
-        for destination, acknowledgments in due.items():
+        for destination, answers in due.items():
             try:
-                self._send(destination, acknowledgments)
+                self._send(destination, answers)
             except MsmqError:
-                send = partial(self._send_late, destination, acknowledgments, self.queues.outgoing.cause)
+                send = partial(self._send_late, destination, answers, self.queues.outgoing.cause)
                 if not self.later(destination, send):
-                    self.unsent += len(acknowledgments)
+                    self.unsent += len(answers)
 
     def _send_late(self, destination: str, due: list[Acknowledgment], cause: str) -> None:
         try:
@@ -116,27 +112,23 @@ class Acknowledging(Subscriber):
         responses = [each.response for each in due]
         of = {response: self._template(response, destination, address) for response in set(responses)}
         templates = list(map(of.__getitem__, responses))
-        drafts = Drafts(
-            user_flags=[
-                template.user_flags | RECOVERABLE * each.recoverable
-                for template, each in zip(templates, due, strict=True)
-            ],
-            base_flags=[template.base_flags | DEFAULT_PRIORITY for template in templates],
-            to_reach_s=[INFINITE] * count,
-            to_be_received_s=[INFINITE] * count,
-            asks=[0] * count,
-        )
+        user_flags = [
+            template.user_flags | RECOVERABLE * each.recoverable
+            for template, each in zip(templates, due, strict=True)
+        ]
+        base_flags = [template.base_flags | DEFAULT_PRIORITY for template in templates]
         rows = (
             (
-                template.form, ordinal, 0, user_flags, base_flags, INFINITE, INFINITE, 0, each.body, 0, "", b"", 0,
+                template.form, ordinal, 0, flags, priority, INFINITE, INFINITE, 0, each.body, 0, "", b"", 0,
                 each.correlation_id, each.message_class,
             )
-            for template, each, ordinal, user_flags, base_flags in zip(
-                templates, due, core.next_message_ordinals(count), drafts.user_flags, drafts.base_flags, strict=True
+            for template, each, ordinal, flags, priority in zip(
+                templates, due, core.next_message_ordinals(count), user_flags, base_flags, strict=True
             )
         )  # fmt: skip
-        drafts.packets = write_packets(rows, now_s, refuse)
-        return drafts.batch(now_s)
+        packets, never, nothing = write_packets(rows, now_s, refuse), [NEVER] * count, [0] * count
+        marks = bytes(map(our_marks_of, user_flags, nothing))
+        return Batch(packets, user_flags, base_flags, never, never, nothing, marks)
 
     def _template(self, response: str | None, destination: str, address: bytes) -> Template:
         core = self.core

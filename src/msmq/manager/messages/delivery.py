@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from typing import Final
 
 from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
@@ -19,6 +19,7 @@ from msmq.manager.access.guard import Guard
 from msmq.manager.core import Core
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
 from msmq.manager.mailbox.mailbox import Mailbox, is_destination
+from msmq.manager.mailbox.positions import Positions
 from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.manager.messages.transactions import Transaction, Transactions
 from msmq.manager.model import EnqueueStatus
@@ -160,7 +161,8 @@ class Sending:
                 )
             return verdicts[key]
 
-        special = ({*senders} | {*batch.local}) - {*fates}
+        proven = (at for at, local in batch.local.items() if local.authentication_level or local.private)
+        special = {*senders, *proven} - {*fates}
         usual = {
             flag: verdict(sender, flag, NO_ATTRIBUTES)
             for flag in {flags & USER_TH for flags in batch.user_flags}
@@ -208,12 +210,10 @@ class Sending:
         told = self.core.told_arrived
         if not told or not (self.core.tells_each or any(batch.asks)):
             return
-        concerned = []
-        for index, (flags, asks, fate) in enumerate(
-            zip(batch.user_flags, batch.asks, delivery.fates, strict=True)
-        ):
-            reached = fate is REACHED
-            asked = flags & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
+        concerned, every = [], range(len(batch))
+        for index in every if self.core.tells_each else compress(every, batch.asks):
+            reached, asks = delivery.fates[index] is REACHED, batch.asks[index]
+            asked = batch.user_flags[index] & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
             if (asked or self.core.tells_each) and (committed or not reached):
                 concerned.append(index)
         for fate, group in groupby(concerned, delivery.fates.__getitem__):
@@ -273,18 +273,21 @@ class Sending:
         assert system is not None
         return system
 
-    def move_to_system_queue(self, queue: Queue, lookup_ids: Sequence[int], target: Queue) -> None:
+    def move_to_system_queue(self, queue: Queue, messages: Sequence[int] | Positions, target: Queue) -> None:
         """Move messages to a journal or a dead-letter queue. Those for which it has no room are deleted."""
-        found = queue.positions.find(lookup_ids)
+        found = messages if isinstance(messages, Positions) else queue.positions.find(messages)
+        if self.mailbox.fits_system_queue(target, sum(found.sizes)):
+            self.mailbox.move(queue, found, target)
+            return
         kept, lost, used = [], [], 0
-        for lookup_id, size in zip(found.ids, found.sizes, strict=True):
+        for index, size in enumerate(found.sizes):
             if self.mailbox.fits_system_queue(target, used + size):
-                kept.append(lookup_id)
+                kept.append(index)
                 used += size
             else:
-                lost.append(lookup_id)
-        self.mailbox.move(queue, kept, target)
-        self.mailbox.remove(queue, lost, MessageClass.NORMAL)
+                lost.append(index)
+        self.mailbox.move(queue, found.only(kept), target)
+        self.mailbox.remove(queue, found.only(lost), MessageClass.NORMAL)
 
     def journal_sent(self, batch: Batch, *, freeing: bool = False) -> None:
         """Positive source journaling: keep copies of delivered messages, as many as the journal and the host have room

@@ -207,7 +207,8 @@ def _refusal(asks: int, message_class: int, correlation: bytes, size: int) -> Ms
     if len(correlation) != _CORRELATION_SIZE:
         return IllegalPropertySizeError("correlation_identifier is 20 bytes long.")
     return InsufficientResourcesError(
-        f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
+        f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most.",
+        advice="Send less at once, such as the place where a reader finds the rest.",
     )
 
 

@@ -27,6 +27,7 @@ from msmq.errors import (
 from msmq.manager.core import Subscriber
 from msmq.manager.mailbox.batch import (
     FINAL_ACK,
+    MARKING,
     NEGATIVE_JOURNALING,
     POSITIVE_JOURNALING,
     RECOVERABLE,
@@ -439,7 +440,7 @@ class Arrivals(Subscriber):
         own, flags = way.source in self._core.own_identifiers, messages.user_flags
         final_acks = [0 if sequel is None else sequel.flags & FINAL_ACK for sequel in messages.sequels]
         # Most messages have the same values here.
-        said = list(zip(flags, messages.asks, final_acks, strict=True))
+        said = list(zip(map(MARKING.__and__, flags), messages.asks, final_acks, strict=True))
         sourced, direct = bool(way.host), way.direct
         marks = {
             each: marks_of(*each[:2], ours=own, final_ack=each[2], sourced=sourced, direct=direct)

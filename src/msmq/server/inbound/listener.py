@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from msmq.admission.gate import Gate
 from msmq.api import inherited
+from msmq.errors.tasks import raise_again
 from msmq.manager.core import Subscriber
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
@@ -60,6 +61,7 @@ class Listener(Subscriber):
         self.stop_accepting()
         if active and self.config.port:
             self._opening = asyncio.get_running_loop().create_task(self._open_again())
+            self._opening.add_done_callback(raise_again)
         else:
             for connection in list(self.connections):
                 connection.close()

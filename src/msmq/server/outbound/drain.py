@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msmq.errors import MessageStorageFailedError, MQError
 from msmq.manager.mailbox.contents import Found
 from msmq.manager.mailbox.expiries import Buckets
-from msmq.manager.mailbox.positions import START, PositionState
+from msmq.manager.mailbox.positions import START, Positions, PositionState
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.message import SenderMessageClass
 from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransferInfo
@@ -373,12 +373,12 @@ class Drain:
     def acknowledged(self, runs: list[Run]) -> None:
         """Note that the next hop has these messages."""
         done: list[int] = []
-        numbers: list[range] = []
-        for run in together(runs):
-            if run.number:
-                numbers += [left.numbers for left in self.left_of(run)]
-            else:
+        for run in runs:
+            if not run.number:
                 done += run.lookup_ids
+        numbers = [
+            left.numbers for run in together(run for run in runs if run.number) for left in self.left_of(run)
+        ]
         if numbers:
             self._release(self._sender.received_session_acks(numbers))
         self._delivered(done)
@@ -399,29 +399,28 @@ class Drain:
             self.outgoing.deletions += 1  # one of them may be about to be sent again
         self._delivered(done)
 
-    def _forget(self, lookup_ids: list[int]) -> None:
+    def _forget(self, messages: Sequence[int] | Positions) -> None:
         """Remove delivered messages that need nothing else."""
-        if lookup_ids:
-            self.outgoing.mailbox.remove(self.queue, lookup_ids, MessageClass.NORMAL, quiet=True)
-            self._places.done_all(lookup_ids)
+        self.outgoing.mailbox.remove(self.queue, messages, MessageClass.NORMAL, quiet=True)
 
     def _delivered(self, lookup_ids: list[int]) -> None:
         """Remove delivered messages; a transactional one is journaled only with its FinalAck."""
-        if self._journaled and (kept := self._journaled.intersection(lookup_ids)):
-            self._journaled -= kept
-            self._move_to_journal([*kept])
-            lookup_ids = [one for one in lookup_ids if one not in kept]
-        if self._told and (told := self._told.intersection(lookup_ids)):
-            self._told -= told
-            self.outgoing.mailbox.remove(self.queue, [*told], MessageClass.NORMAL)
-            self._places.done_all(told)
-            lookup_ids = [one for one in lookup_ids if one not in told]
-        self._forget(lookup_ids)
+        positions = self.queue.positions.find(lookup_ids)
+        if self._journaled and not self._journaled.isdisjoint(lookup_ids):
+            kept, positions = positions.divided(self._journaled)
+            self._journaled.difference_update(lookup_ids)
+            self._move_to_journal(kept)
+        if self._told and not self._told.isdisjoint(lookup_ids):
+            told, positions = positions.divided(self._told)
+            self._told.difference_update(lookup_ids)
+            self.outgoing.mailbox.remove(self.queue, told, MessageClass.NORMAL)
+        self._forget(positions)
+        self._places.done_all(lookup_ids)
 
-    def _move_to_journal(self, lookup_ids: list[int]) -> None:
+    def _move_to_journal(self, messages: Sequence[int] | Positions) -> None:
         journal = self.outgoing.core.journal_queue
         assert journal is not None
-        self.outgoing.sending.move_to_system_queue(self.queue, lookup_ids, journal)
+        self.outgoing.sending.move_to_system_queue(self.queue, messages, journal)
 
     def settle(self, endings: Sequence[Ending]) -> None:
         """Process the results of FinalAcks."""
@@ -448,8 +447,8 @@ class Drain:
             self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
             self._places.done(lookup_id)
         self._move_to_journal(kept)
-        self._places.done_all(kept)
         self._forget(forgotten)
+        self._places.done_all(kept + forgotten)
         self._changed = True
 
     def returned(self, lookup_id: int) -> None:

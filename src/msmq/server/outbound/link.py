@@ -21,6 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from msmq.errors import NoDsError, RemoteMachineNotAvailableError
+from msmq.errors.tasks import raise_again
 from msmq.manager.model import ConnectionStatus, OutgoingState
 from msmq.server import descriptors
 from msmq.server.alarm import Alarm, now_ms
@@ -205,8 +206,7 @@ class Link:
     def _connect(self, *, retry: bool) -> None:
         self._set_state(OutgoingState.WAITING)
         self._connecting = asyncio.get_running_loop().create_task(self._establish(retry))
-        # An error that nobody expects is raised again where the loop reports it at once.
-        self._connecting.add_done_callback(lambda task: task.cancelled() or task.result())
+        self._connecting.add_done_callback(raise_again)
 
     async def _establish(self, retry: bool) -> None:
         """Establish a Protocol Session (3.1.5.2): resolve, ping, connect."""

@@ -259,6 +259,14 @@ class Book:
             if sent.target == key:
                 sent.purged = sent.refused = True
 
+    def given_up(self, packet: UserMessage) -> None:
+        """Record that a message is purged that waits to be sent, or what somebody was to be told of one."""
+        number, about = self.own_number(packet), self.number_of(packet)
+        if number is not None:
+            self.sent[number].purged = self.sent[number].given_up = True
+        elif about is not None:
+            self.sent[about].damaged = True
+
     def read(self, key: QueueKey, number: int) -> None:
         """Record that the reading of a message is durable."""
         log = self.log(key)

@@ -542,11 +542,7 @@ class NetworkHost:
         if queues:
             queue = self.rng.choice(queues)
             for packet in self.packets(queue):
-                number, about = self.book.own_number(packet), self.book.number_of(packet)
-                if number is not None:
-                    self.book.sent[number].purged = self.book.sent[number].given_up = True
-                elif about is not None:
-                    self.book.sent[about].damaged = True
+                self.book.given_up(packet)
             self._do(lambda: self.daemon.manager.queues.purge(queue))
 
     def make_anew(self, name: str) -> None:

@@ -10,7 +10,7 @@ from fuzz.oracles import attempt, require, require_exact, target
 from msmq.errors import DecodeError, EncodeError
 from msmq.remote_read.interface import StartReceiveReply
 from msmq.wire.classes import MessageClass, class_name
-from msmq.wire.delivery import acknowledgment
+from msmq.wire.delivery import acknowledgments
 from msmq.wire.describe import Kind, Node, describe, describe_ping
 from msmq.wire.explain import Role, explain
 from msmq.wire.framing import MAX_WIRE_SIZE, StreamReader, decode_packet, packet_length
@@ -180,11 +180,9 @@ def _inspect(message: UserMessage, data: bytes) -> None:
     for kind in SignatureType:
         require(message.body in signature_input(message, kind), "a signature leaves out the body")
     for fate in (MessageClass.ACK_RECEIVE, MessageClass.NACK_Q_PURGED):
-        answer = acknowledgment(message, fate, send_insecure_nacks=True)
-        goes_somewhere = answer is None or (
-            answer.destinations and all("=" in name for name in answer.destinations)
-        )
-        require(bool(goes_somewhere), "an acknowledgment goes nowhere")
+        for answer in acknowledgments([message], fate, send_insecure_nacks=True):
+            goes_somewhere = answer.destinations and all("=" in name for name in answer.destinations)
+            require(bool(goes_somewhere), "an acknowledgment goes nowhere")
     _send_on(message, data)
     _build_anew(message)
 

@@ -190,6 +190,7 @@ def _without_taken_socket(config: Config) -> Config:
 
 async def _run(settings: Callable[[], Config]) -> bool:
     """Serve until a signal comes. Returns whether the disk failed."""
+    from msmq.server.allocator import give_back_freed_memory
     from msmq.server.daemon import Daemon, tune_process
     from msmq.server.logs import set_up
     from msmq.server.readiness import notify, patience
@@ -202,6 +203,7 @@ async def _run(settings: Callable[[], Config]) -> bool:
     daemon = Daemon(config)
     async with patience():
         await daemon.start()
+    give_back_freed_memory()  # of what the log was read with
     _heed_signals(daemon.stopping, lambda: daemon, settings)
     console = _console(config, daemon)
     _say_ready(daemon, console[1] if console else "")

@@ -197,15 +197,18 @@ class QueueManager:
         but stay in the log."""
         core = self.core
         core.moved = found.moved
-        for (number, _), lane in found.lanes().items():
+        for (number, _), parts in found.lanes().items():
             queue = core.queues.get(number)
-            if queue is None:
-                places = zip(lane.ids, lane.addresses, strict=True)
-                core.orphans.update((lookup_id, (number, address)) for lookup_id, address in places)
-            else:
-                queue.positions.add(lane.ids, lane.addresses, lane.sizes, lane.fronts, lane.marks)
-                core.total_bytes += sum(lane.sizes)
-            core.skip_sequential_ids(lane.ids[-1])
+            core.skip_sequential_ids(parts[-1].ids[-1])
+            parts.reverse()
+            while parts:
+                places = parts.pop()
+                if queue is None:
+                    known = zip(places.ids, places.addresses, strict=True)
+                    core.orphans.update((lookup_id, (number, address)) for lookup_id, address in known)
+                else:
+                    queue.positions.add(*places)
+                    core.total_bytes += sum(places.sizes)
         for number, lookup_id, expiry, flags in found.details():
             if number in core.queues:
                 self._restore_details(core.queues[number], lookup_id, expiry, flags)

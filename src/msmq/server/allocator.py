@@ -32,3 +32,12 @@ def keep_freed_memory() -> bool:
         return False
     settings = {_M_MMAP_THRESHOLD: _LARGEST_KEPT, _M_TRIM_THRESHOLD: _MOST_FREE, _M_TOP_PAD: _KEPT}
     return all(mallopt(name, value) for name, value in settings.items())
+
+
+def give_back_freed_memory() -> bool:
+    """Give free memory back to the system, all but what is kept for reuse, also from between what is in use. That takes
+    a while and is for moments at which much was freed that nobody will need again. Returns whether there was any."""
+    if sys.platform != "linux":
+        return False
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and bool(trim(_KEPT))

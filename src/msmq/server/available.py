@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msmq.errors import MsmqError
+from msmq.server.allocator import give_back_freed_memory
 from msmq.server.config import Config, ConfigError
 from msmq.server.daemon import Daemon
 from msmq.store import FarDisk, StoreError, StoreFullError
@@ -96,6 +97,7 @@ class Availability:
         await instance.tell("leader")  # which may move the address that the ports are opened at
         try:
             await daemon.start()
+            give_back_freed_memory()  # of what the log was read with
         except (MsmqError, OSError) as error:
             lost = leadership.failure is not None or isinstance(error, (OSError, StoreFullError))
             await instance.resign()

@@ -13,6 +13,7 @@ from msmq.manager.ledger.recovered import (
     PEEKABLE_WHEN_LOCKED,
     ROW_SIZE,
     Block,
+    Places,
     Recovered,
     Rows,
     Standing,
@@ -37,6 +38,11 @@ def block(*messages: tuple[int, int], queue: int = 16, expiry: int = NEVER, flag
     ids, addresses = zip(*messages, strict=True)
     numbers = ([108] * count, [queue] * count, [expiry] * count, [flags] * count)
     return Block(array("Q", ids), array("Q", addresses), *(array("I", column) for column in numbers))
+
+
+def ids(lanes: dict[tuple[int, int], list[Places]]) -> dict[int, list[int]]:
+    """The identifiers in each queue; no queue has several priorities."""
+    return {queue: [one for places in parts for one in places.ids] for (queue, _), parts in lanes.items()}
 
 
 def test_a_row_has_the_size_that_the_log_gives_it() -> None:
@@ -73,7 +79,7 @@ def test_what_is_dead_is_released(early: bool) -> None:
     found.add(block((5, 50)))
     found.settle(lambda *columns: released.extend(zip(*columns, strict=True)))
     assert sorted(released) == [(20, 108), (40, 108)]
-    assert list(found.lanes()[16, 0].ids) == [1, 3, 5]
+    assert ids(found.lanes()) == {16: [1, 3, 5]}
     assert found.moved == {}
 
 
@@ -87,8 +93,8 @@ def test_of_a_message_and_its_copies_the_last_one_counts() -> None:
     found.settle(lambda *columns: released.extend(zip(*columns, strict=True)))
     assert sorted(released) == [(10, 108), (80, 108), (100, 108)]
     lanes = found.lanes()
-    assert {queue: list(lane.ids) for (queue, _), lane in lanes.items()} == {16: [2, 7, 9], 17: [1, 8]}
-    assert list(lanes[17, 0].addresses) == [110, 120]
+    assert ids(lanes) == {16: [2, 7, 9], 17: [1, 8]}
+    assert [address for places in lanes[17, 0] for address in places.addresses] == [110, 120]
 
 
 def test_a_copy_comes_back_to_its_place() -> None:
@@ -96,7 +102,7 @@ def test_a_copy_comes_back_to_its_place() -> None:
     found.add(block((2, 20), (3, 30)))
     found.add(block((1, 40)))
     found.settle(lambda *columns: None)
-    lane = found.lanes()[16, 0]
+    (lane,) = found.lanes()[16, 0]
     assert (list(lane.ids), list(lane.addresses)) == ([1, 2, 3], [40, 20, 30])
     assert list(lane.sizes) == [108 - front_in(0)] * 3
     assert list(lane.fronts) == [front_in(0)] * 3
@@ -115,7 +121,9 @@ def test_lanes_are_those_of_queues_and_priorities(queues: int) -> None:
             expected.setdefault((queue, top), []).append(top << 56 | number)
         found.add(Rows(b"".join(rows), MESSAGE, DELETE).messages())
     found.settle(lambda *columns: None)
-    assert {key: list(lane.ids) for key, lane in found.lanes().items()} == expected
+    lanes = found.lanes()
+    assert {key: [one for places in parts for one in places.ids] for key, parts in lanes.items()} == expected
+    assert not found.blocks
 
 
 def test_messages_stand_where_they_were_moved() -> None:
@@ -124,7 +132,7 @@ def test_messages_stand_where_they_were_moved() -> None:
     found.committed[4] = Standing(16, 40, 108, NEVER, 0)
     found.moved = {2: 17, 4: 17, 3: 16, 99: 17}
     found.settle(lambda *columns: None)
-    assert {queue: list(lane.ids) for (queue, _), lane in found.lanes().items()} == {16: [1, 3], 17: [2, 4]}
+    assert ids(found.lanes()) == {16: [1, 3], 17: [2, 4]}
     assert found.moved == {2: 17, 4: 17}, "only those whose record says another queue"
 
 
@@ -134,7 +142,8 @@ def test_details_are_given_for_those_that_have_any() -> None:
     found.add(block((2, 20), expiry=1000))
     found.add(block((3, 30), flags=PEEKABLE_WHEN_LOCKED))
     found.add(block((4, 40), flags=2 | 5 << 8))
-    assert list(found.details()) == [(16, 2, 1000, 0), (16, 3, NEVER, PEEKABLE_WHEN_LOCKED)]
     lane = found.lanes()[16, 0]
-    assert list(lane.marks) == [0, 0, 0, PositionMark.FIRST | PositionMark.HAS_LOCAL]
-    assert list(lane.sizes) == [100, 100, 100, 95]
+    assert list(found.details()) == [(16, 2, 1000, 0), (16, 3, NEVER, PEEKABLE_WHEN_LOCKED)]
+    marks = [mark for places in lane for mark in places.marks]
+    assert marks == [0, 0, 0, PositionMark.FIRST | PositionMark.HAS_LOCAL]
+    assert [size for places in lane for size in places.sizes] == [100, 100, 100, 95]

@@ -18,8 +18,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, chain, compress, islice
-from operator import ge, lt, ne, sub
+from itertools import accumulate, chain, compress, islice, pairwise
+from operator import ge, lt, ne, or_, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -108,6 +108,14 @@ class Block:
                 del column[number]
         return self
 
+    def particular(self) -> Block:
+        """The messages that expire or can be peeked at when locked."""
+        peekable = to_bytes(self.flags)[::4].translate(_ODD)
+        if 1 not in peekable and _uniform(self.expiries, NEVER):
+            return Block(*(array(column.typecode) for column in self.columns))
+        wanted = bytes(map(or_, peekable, map(NEVER.__ne__, self.expiries)))
+        return Block(*(array(column.typecode, compress(column, wanted)) for column in self.columns))
+
     def numbers(self) -> array[int]:
         """The identifiers without the priority. Except for copies they rise along the log."""
         data = bytearray(to_bytes(self.ids))
@@ -190,42 +198,48 @@ class Standing(NamedTuple):
     flags: int
 
 
-@dataclass(slots=True)
-class Lane:
-    """The messages of one priority in one queue, in their order."""
+class Places(NamedTuple):
+    """Messages of one queue and one priority, in their order."""
 
-    ids: array[int] = field(default_factory=lambda: array("Q"))
-    addresses: array[int] = field(default_factory=lambda: array("Q"))
-    sizes: array[int] = field(default_factory=lambda: array("I"))
+    ids: array[int]
+    addresses: array[int]
+    sizes: array[int]
     """The sizes of the packets."""
-    fronts: array[int] = field(default_factory=lambda: array("H"))
+    fronts: array[int]
     """The bytes in front of each packet in its record."""
-    marks: bytearray = field(default_factory=bytearray)
+    marks: bytes
 
-    def extend(self, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> None:
-        """Add messages, with the sizes of their payloads and the flags of their records."""
-        self.ids.extend(ids)
-        self.addresses.extend(addresses)
+    @classmethod
+    def of(cls, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> Places:
+        """Take over messages, with the sizes of their payloads and the flags of their records."""
         if _uniform(flags):
             fronts = array("H", (front_in(flags[0]),)) * len(flags)
-            self.marks.extend(bytes([marks_in(flags[0])]) * len(flags))
+            marks = bytes([marks_in(flags[0])]) * len(flags)
         else:
             fronts = array("H", map(front_in, flags))
-            self.marks.extend(map(marks_in, flags))
-        self.sizes.extend(map(sub, sizes, fronts))
-        self.fronts.extend(fronts)
+            marks = bytes(map(marks_in, flags))
+        return cls(ids, addresses, array("I", map(sub, sizes, fronts)), fronts, marks)
 
-    def put_in_order(self) -> None:
-        """Sort the messages, unless they are in order, as usual. Cleaning writes old messages again, behind newer
-        ones."""
-        if _ascending(self.ids):
-            return
-        order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
-        self.ids, self.addresses, self.sizes, self.fronts = (
-            array(column.typecode, map(column.__getitem__, order))
-            for column in (self.ids, self.addresses, self.sizes, self.fronts)
+    @classmethod
+    def joined(cls, parts: Sequence[Places]) -> Places:
+        """Join messages and sort them."""
+        ids, addresses, sizes, fronts, marks = map(chain.from_iterable, zip(*parts, strict=True))
+        column = array("Q", ids)
+        order = sorted(range(len(column)), key=column.__getitem__)
+        return cls(
+            array("Q", map(column.__getitem__, order)),
+            array("Q", map(array("Q", addresses).__getitem__, order)),
+            array("I", map(array("I", sizes).__getitem__, order)),
+            array("H", map(array("H", fronts).__getitem__, order)),
+            bytes(map(bytes(marks).__getitem__, order)),
         )
-        self.marks = bytearray(map(self.marks.__getitem__, order))
+
+
+def _in_order(parts: Sequence[Places]) -> bool:
+    """Whether messages are in their order, as usual. Cleaning writes old messages again, behind newer ones."""
+    return all(_ascending(part.ids) for part in parts) and all(
+        part.ids[-1] < following.ids[0] for part, following in pairwise(parts)
+    )
 
 
 @dataclass(slots=True)
@@ -253,6 +267,7 @@ class Recovered:
     copies: set[int] = field(default_factory=set)
     """Identifiers of messages that come after newer ones: they may be copies, whose originals are also there."""
     highest: int = 0
+    _particular: list[Block] = field(default_factory=list)
 
     def check(self, key: str) -> None:
         """Raise the error of a damaged value that nobody may guess."""
@@ -338,23 +353,28 @@ class Recovered:
                 self.committed[lookup_id] = standing._replace(queue=queue)
         self.moved = elsewhere
 
-    def lanes(self) -> dict[tuple[int, int], Lane]:
-        """All messages by queue and priority, in order."""
-        lanes: defaultdict[tuple[int, int], Lane] = defaultdict(Lane)
-        for block in self._all_blocks():
-            for lane, columns in block.by_lane():
-                lanes[lane].extend(*columns)
-        for found in lanes.values():
-            found.put_in_order()
+    def lanes(self) -> dict[tuple[int, int], list[Places]]:
+        """Take all messages out of here, by queue and priority, in order. One block goes after the other, and a lane
+        can go in parts, so that a long queue is not in memory twice."""
+        lanes: defaultdict[tuple[int, int], list[Places]] = defaultdict(list)
+        blocks = self._all_blocks()
+        self.blocks = []
+        self._particular = [found for block in blocks if (found := block.particular()).ids]
+        blocks.reverse()
+        while blocks:
+            for lane, columns in blocks.pop().by_lane():
+                lanes[lane].append(Places.of(*columns))
+        for parts in lanes.values():
+            if not _in_order(parts):
+                parts[:] = [Places.joined(parts)]
         return lanes
 
     def details(self) -> Iterator[tuple[int, int, int, int]]:
-        """Queue, identifier, expiry and flags of the messages that expire or can be peeked at when locked."""
-        for block in self._all_blocks():
-            peekable = to_bytes(block.flags)[::4].translate(_ODD).count(1)
-            if peekable or not _uniform(block.expiries, NEVER):
-                rows = zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
-                yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)
+        """Queue, identifier, expiry and flags of those messages in the lanes that expire or can be peeked at when
+        locked."""
+        while self._particular:
+            block = self._particular.pop(0)
+            yield from zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
 
     def _all_blocks(self) -> list[Block]:
         blocks = [block for block in self.blocks if block.ids]

@@ -8,13 +8,24 @@ from pathlib import Path
 import pytest
 
 from msmq.server.alarm import now_ms
+from msmq.server.outbound.link import Link
 from msmq.server.outbound.settlement import Voice
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.identifiers import SequenceInfo
 from msmq.wire.packets import OrderAckBody, build_order_message
 from tests.server.inbound.test_arrivals import place
-from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, stream_from
+from tests.server.support import (
+    ALICE,
+    BOB,
+    CAROL,
+    QUICK,
+    Peer,
+    eventually,
+    name_of,
+    neighbourhood,
+    stream_from,
+)
 
 LAST_ACK, LAST_ACK_TIME, LAST_ACK_COUNT, FIRST_NON_ACK, LAST_NON_ACK, NEXT_SEQ = 13, 14, 15, 16, 17, 18
 NO_READ_COUNT, NO_ACK_COUNT, RESEND_TIME, RESEND_INTERVAL, RESEND_COUNT = 19, 20, 21, 22, 23
@@ -128,3 +139,26 @@ async def test_the_receiving_side(tmp_path: Path) -> None:
         info = stream_from(alice.find(), peer.guid)
         assert (info.sequence_identifier, info.sequence_number) == (place(1).tx_sequence_id, 2)
         await peer.close()
+
+
+async def test_what_a_closing_session_leaves_to_be_sent_goes_after_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a host that no link leads to yet (simulator seed 31503198)."""
+    async with neighbourhood(tmp_path) as here:
+        alice, bob, carol = [await here.node(address) for address in (ALICE, BOB, CAROL)]
+        to_bob, to_carol = bob.queue(), carol.queue()
+        alice.send(name_of(BOB), b"first")
+        await eventually(lambda: bob.bodies(to_bob) == [b"first"])
+        stop = Link.stop
+
+        def stop_and_send(link: Link) -> None:
+            stop(link)
+            alice.send(name_of(CAROL), b"last", recoverable=True)
+
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Link, "stop", stop_and_send)
+            await alice.stop()
+        assert carol.bodies(to_carol) == []
+        await alice.start()
+        await eventually(lambda: carol.bodies(to_carol) == [b"last"])

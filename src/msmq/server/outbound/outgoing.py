@@ -92,6 +92,7 @@ class Outgoing(Subscriber):
         """Drains with messages whose expiry has not been read yet."""
         self._watching = Alarm(self._watch_some)
         self._stored = stored_places(values)
+        self._stopped = False
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
         """Returns whether a message can be encrypted now, and otherwise calls back when it can."""
         self._complaints = Complaints(_log, "an acknowledgment is not believed")
@@ -108,6 +109,9 @@ class Outgoing(Subscriber):
                 self._wake(drain)
 
     def stop(self) -> None:
+        """End all links. What closing sessions still put into outgoing queues, such as an order acknowledgment that has
+        to go another way, is sent after the next start."""
+        self._stopped = True
         self._alarm.stop()
         self._watching.stop()
         for link in self.links.values():
@@ -118,6 +122,8 @@ class Outgoing(Subscriber):
     only_outgoing = True
 
     def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        if self._stopped:
+            return
         drain = self.drains.get(queue.number)
         if drain is not None:
             drain.arrived(lookup_ids)

@@ -203,18 +203,18 @@ class Sender:
         self, columns: Columns, transaction: Transaction | None
     ) -> tuple[list[Template], dict[int, LocalAttributes]]:
         """The template of each message, a blank one where there is none; and, by index, what no packet says."""
-        alone = {delivery: self._is_alone(delivery, transaction) for delivery in set(columns.deliveries)}
-        apart = list(map(alone.__getitem__, columns.deliveries))
-        made: dict[tuple[int, bool], Template] = {}
+        variants = list(zip(columns.kind, columns.deliveries, strict=True))
+        made: dict[tuple[int, int], Template] = {}
         local: dict[int, LocalAttributes] = {}
-        for number, is_alone in set(zip(columns.kind, apart, strict=True)):
+        for number, delivery in set(variants):
             kind, template = columns.kinds[number], None
+            alone = self._is_alone(delivery, transaction)
             with suppress(MsmqError):
-                template, attributes = self._template(kind, is_alone or transaction is not None, is_alone)
+                template, attributes = self._template(kind, alone or transaction is not None, alone)
                 if attributes.has_any:
                     local[number] = attributes
-            made[number, is_alone] = template or _BLANK
-        templates = list(map(made.__getitem__, zip(columns.kind, apart, strict=True)))
+            made[number, delivery] = template or _BLANK
+        templates = list(map(made.__getitem__, variants))
         if not local:
             return templates, {}
         return templates, {

@@ -112,7 +112,7 @@ def acknowledgments(
         (flags,) = user_flags(data)
         if not flags & _ADMIN:
             continue
-        end = user_end(data)
+        end = user_end(data, flags)
         if not asks_of(data, end) & bit:
             continue
         names = _names(data[_HOSTS], data[_FLAGS:end])

@@ -73,9 +73,11 @@ _DIRECT: Final = int(QueueReference.DIRECT)
 _CONNECTOR_SIZE: Final = len(NULL_GUID)
 
 
-def user_end(packet: bytes) -> int:
-    """Return where the UserHeader of a checked packet ends; a TransactionHeader would begin there."""
-    (flags,) = user_flags(packet)
+def user_end(packet: bytes, flags: int | None = None) -> int:
+    """Return where the UserHeader of a checked packet ends; a TransactionHeader would begin there. Giving its ``flags``
+    saves reading them."""
+    if flags is None:
+        (flags,) = user_flags(packet)
     cursor = FIXED_SIZE
     references = flags >> _FIRST_REFERENCE & 0o777
     while references:

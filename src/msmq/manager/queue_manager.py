@@ -43,7 +43,14 @@ from msmq.manager.ledger.ledger import (
     RecoveredOperation,
 )
 from msmq.manager.ledger.queue_records import queue_from_record
-from msmq.manager.ledger.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, front_in, marks_in
+from msmq.manager.ledger.recovered import (
+    NEVER,
+    PEEKABLE_WHEN_LOCKED,
+    Recovered,
+    Standing,
+    front_in,
+    marks_in,
+)
 from msmq.manager.ledger.retention import Cleaning
 from msmq.manager.mailbox.mailbox import Mailbox, is_destination
 from msmq.manager.mailbox.positions import PositionState
@@ -209,9 +216,12 @@ class QueueManager:
                 else:
                     queue.positions.add(*places)
                     core.total_bytes += sum(places.sizes)
-        for number, lookup_id, expiry, flags in found.details():
+        for number, ids, expiries in found.expiring():
             if number in core.queues:
-                self._restore_details(core.queues[number], lookup_id, expiry, flags)
+                self.mailbox.watch_expiries(core.queues[number], ids, expiries)
+        for number, lookup_id in found.peekable():
+            if number in core.queues:
+                core.queues[number].peekable_when_locked.add(lookup_id)
         self._report_orphans()
 
     def _report_orphans(self) -> None:
@@ -221,56 +231,47 @@ class QueueManager:
             core.lost_records.append(LostRecord(Kind.VALUE, 0, f"queue/{number}", what))
             self.queues.restore_number(number)  # no other queue may get their number
 
-    def _restore_details(self, queue: Queue, lookup_id: int, expiry: int, flags: int) -> None:
-        if flags & PEEKABLE_WHEN_LOCKED:
-            queue.peekable_when_locked.add(lookup_id)
-        if expiry != NEVER:
-            self.mailbox.watch_expiry(queue, lookup_id, expiry)
-
     def _restore_transactions(self, found: Recovered) -> None:
         """Restore prepared transactions with their locks, and undo all others."""
         for identifier in {**found.open_transactions, **found.prepared}:
-            operations = found.open_transactions.get(identifier, {})
+            operations = found.open_transactions[identifier]
             transaction = self.transactions.create(identifier, single_phase=identifier not in found.prepared)
             transaction.prepared_at = found.prepared.get(identifier)
-            for operation in operations.values():
-                restored = self._restore_operation(operation)
-                if restored is not None:
-                    transaction.operations.append(restored)
+            restored = [self._restore_sent(*each) for each in operations.sent.items()]
+            restored += map(self._restore_other, operations.others.values())
+            transaction.operations += (operation for operation in restored if operation is not None)
             if transaction.single_phase:
                 self.transactions.abort(identifier)
 
-    def _restore_operation(self, operation: RecoveredOperation) -> TransactionalOperation | None:
-        core, head = self.core, operation.head
-        taken = 0
-        if operation.kind is Kind.MESSAGE:
-            queue = core.queues.get(head.queue)
-            kind = OperationType.ENQUEUE
-            if queue is not None:
-                front = front_in(head.flags)
-                size, marks = operation.payload_size - front, bytes((marks_in(head.flags),))
-                queue.positions.add((head.lookup_id,), (operation.address,), (size,), (front,), marks)
-                core.total_bytes += size
-                self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
-                taken = operation.payload_size if is_destination(queue) else 0
-        else:
-            kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
-            entries = ((member, member.positions.get(head.lookup_id)) for member in core.queues.values())
-            queue, entry = next((found for found in entries if found[1] is not None), (None, None))
-            taken = 0 if entry is None else entry.size + LARGEST_ENVELOPE
+    def _restore_sent(self, lookup_id: int, message: Standing) -> TransactionalOperation | None:
+        core, queue = self.core, self.core.queues.get(message.queue)
         if queue is None:
             return None
+        front = front_in(message.flags)
+        size, marks = message.payload_size - front, bytes((marks_in(message.flags),))
+        queue.positions.add((lookup_id,), (message.address,), (size,), (front,), marks, PositionState.LOCKED)
+        core.total_bytes += size
+        if message.flags & PEEKABLE_WHEN_LOCKED:
+            queue.peekable_when_locked.add(lookup_id)
+        if message.expiry != NEVER:
+            self.mailbox.watch_expiries(queue, (lookup_id,), (message.expiry,))
+        taken = message.payload_size if is_destination(queue) else 0
+        place = array("Q", (lookup_id,)), array("Q", (message.address,)), (message.payload_size,)
+        return TransactionalOperation(OperationType.ENQUEUE, queue, *place, None, taken, [lookup_id])
+
+    def _restore_other(self, operation: RecoveredOperation) -> TransactionalOperation | None:
+        core, head = self.core, operation.head
+        kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
+        for queue in core.queues.values():
+            entry = queue.positions.get(head.lookup_id)
+            if entry is not None:
+                break
+        else:
+            return None
         queue.positions.set_state(head.lookup_id, PositionState.LOCKED)
-        return TransactionalOperation(
-            kind,
-            queue,
-            array("Q", (head.lookup_id,)),
-            array("Q", (operation.address,)),
-            (operation.payload_size,),
-            core.queues.get(head.queue) if kind is OperationType.MOVE else None,
-            taken,
-            [head.lookup_id] if kind is OperationType.ENQUEUE else [],
-        )
+        target = core.queues.get(head.queue) if kind is OperationType.MOVE else None
+        place = array("Q", (head.lookup_id,)), array("Q", (operation.address,)), (operation.payload_size,)
+        return TransactionalOperation(kind, queue, *place, target, entry.size + LARGEST_ENVELOPE, [])
 
     # --- administration -----------------------------------------------------------------------------------------
 

@@ -43,12 +43,10 @@ from msmq.manager.ledger.recovered import (
     MARKS_MASK,
     MARKS_SHIFT,
     MOST_DEAD,
-    NUMBER_MASK,
     PEEKABLE_WHEN_LOCKED,
     ROW_SIZE,
     Recovered,
     Rows,
-    Standing,
     digest_of,
     from_bytes,
     to_bytes,
@@ -436,6 +434,7 @@ class Ledger:
         for data in filter(None, self.store.recover_rows()):
             rows = Rows(data, Kind.MESSAGE, Kind.DELETE)
             found.add(rows.messages())
+            found.send(rows, release)
             for number in rows.unusual:
                 kind, head, address, size = _ROW.unpack_from(data, number * ROW_SIZE)
                 self._recover_other(found, RecoveredOperation(Kind(kind), head, address, size))
@@ -459,17 +458,17 @@ class Ledger:
             self._recover_value(found, record, said)
         elif isinstance(said, OutcomeHead):
             self._recover_outcome(found, record.address, said)
+        elif isinstance(said, Put):
+            raise AssertionError("messages are recovered in columns")
         elif said.transaction == NO_TRANSACTION:
             self._apply(found, record, said)
         else:
             self._hold(found, record, said)
 
-    def _hold(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
+    def _hold(self, found: Recovered, record: RecoveredOperation, said: Gone | Moved) -> None:
         """Keep an operation of a transaction until its outcome is known."""
         (lookup_id,) = said.lookup_ids
-        if isinstance(said, Put):
-            found.highest = max(found.highest, lookup_id & NUMBER_MASK)
-        operations = found.open_transactions.setdefault(said.transaction, {})
+        operations = found.open_transactions[said.transaction].others
         known = operations.get(lookup_id)
         if known is not None:
             self.store.release(known.address, known.payload_size)
@@ -502,28 +501,25 @@ class Ledger:
         if outcome == TransactionOutcome.PREPARED:
             found.prepared[transaction] = address
             return
-        for member in found.open_transactions.pop(transaction, {}).values():
-            if outcome == TransactionOutcome.COMMITTED:
-                held = statement_of(member.kind, member.record_head, partial(self.store.read, member.address))
-                assert isinstance(held, Put | Gone | Moved)
-                self._apply(found, member, held)
-            else:
-                self.store.release(member.address, member.payload_size)
-        for lookup_id, mark in ((first, FIRST), (last, LAST)):
-            if (message := found.committed.get(lookup_id)) is not None:
-                found.committed[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
-
-    def _apply(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
-        """Apply a statement that is final."""
-        if isinstance(said, Put):
-            (lookup_id,), head, size = said.lookup_ids, record.head, record.payload_size
-            found.committed[lookup_id] = Standing(said.queue, record.address, size, head.expiry, head.flags)
+        operations = found.open_transactions.pop(transaction, None)
+        if operations is None:
             return
+        if outcome != TransactionOutcome.COMMITTED:
+            operations.undo(self.store.release_all)
+            return
+        found.commit(operations.sent, first, last)
+        for member in operations.others.values():
+            held = statement_of(member.kind, member.record_head, partial(self.store.read, member.address))
+            assert isinstance(held, Gone | Moved)
+            self._apply(found, member, held)
+
+    def _apply(self, found: Recovered, record: RecoveredOperation, said: Gone | Moved) -> None:
+        """Apply a statement that is final."""
         if said.transaction != NO_TRANSACTION:
             self.store.release(record.address, record.payload_size)
         if isinstance(said, Moved):
             found.moved.update(dict.fromkeys(said.lookup_ids, said.queue))
             if said.transaction == NO_TRANSACTION:
-                found.forget_operations(said.lookup_ids, self.store.release)
+                found.forget_operations(frozenset(said.lookup_ids), self.store.release_all)
         else:
             found.dead.update(said.lookup_ids)

@@ -15,11 +15,11 @@ import struct
 import sys
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, chain, compress, islice, pairwise
-from operator import ge, lt, ne, or_, sub
+from operator import and_, ge, gt, lt, ne, or_, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -43,6 +43,7 @@ _HAS_SOURCE: Final = PositionMark.HAS_SOURCE << MARKS_SHIFT
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
 _QUEUE, _EXPIRY, _FLAGS, _TRANSACTION, _SIZE = 1, 5, 6, range(7, 11), 13
 """The places of these fields in a row, in words of four bytes."""
+_TRANSACTION_OF: Final = struct.Struct("28x16s12x")
 _LOOKUP_ID, _SHIFTED_ADDRESS = 1, 5
 """The places of these fields in words of eight bytes; that of the address is for rows without their first four
 bytes."""
@@ -112,7 +113,7 @@ class Block:
         """The messages that expire or can be peeked at when locked."""
         peekable = to_bytes(self.flags)[::4].translate(_ODD)
         if 1 not in peekable and _uniform(self.expiries, NEVER):
-            return Block(*(array(column.typecode) for column in self.columns))
+            return _no_messages()
         wanted = bytes(map(or_, peekable, map(NEVER.__ne__, self.expiries)))
         return Block(*(array(column.typecode, compress(column, wanted)) for column in self.columns))
 
@@ -156,27 +157,49 @@ class Rows:
 
     def __init__(self, rows: bytes, message: int, delete: int) -> None:
         """``message`` and ``delete`` are the usual kinds."""
-        self._message, self._delete = message, delete
+        self._rows, self._message, self._delete = rows, message, delete
         self._words = from_bytes("I", rows)
         self._longs = from_bytes("Q", rows)
         self._shifted = from_bytes("Q", rows[4:] + bytes(4))
         self._kinds = bytearray(rows[::ROW_SIZE])
         unusual = self._kinds.translate(bytes(kind not in (message, delete) for kind in range(256)))
+        self._sent = bytes(len(unusual))
+        """1 for messages in transactions."""
         transactions = [self._words[column::_WORDS] for column in _TRANSACTION]
         if not all(_uniform(column, 0) for column in transactions):
-            in_transaction = map(any, zip(*transactions, strict=True))
-            unusual = bytearray(map(max, unusual, in_transaction))
+            in_transaction = bytes(map(any, zip(*transactions, strict=True)))
+            self._sent = bytes(map(and_, in_transaction, self._kinds.translate(_selector(message))))
+            unusual = bytearray(map(gt, map(or_, unusual, in_transaction), self._sent))
         self.unusual = list(compress(range(len(unusual)), unusual))
         """The numbers of the rows that have to be processed one by one."""
         for number in self.unusual:
             self._kinds[number] = 0
 
     def deleted(self) -> Iterator[int]:
+        """The identifiers of messages that were deleted outside of transactions."""
         return compress(self._longs[_LOOKUP_ID::_LONGS], self._kinds.translate(_selector(self._delete)))
 
     def messages(self) -> Block:
+        """The messages outside of transactions."""
+        wanted = bytes(map(gt, self._kinds.translate(_selector(self._message)), self._sent))
+        block = self._block()
+        return block if wanted.count(1) == len(wanted) else block.only(wanted)
+
+    def sent(self) -> Iterator[tuple[bytes, int, Standing]]:
+        """The transaction, identifier and place of each message that is in a transaction."""
+        if 1 not in self._sent:
+            return
+        ids, addresses, sizes, queues, expiries, flags = (
+            compress(column, self._sent) for column in self._block().columns
+        )
+        transactions = compress(_TRANSACTION_OF.iter_unpack(self._rows), self._sent)
+        standing = map(Standing._make, zip(queues, addresses, sizes, expiries, flags, strict=True))
+        for (transaction,), lookup_id, place in zip(transactions, ids, standing, strict=True):
+            yield transaction, lookup_id, place
+
+    def _block(self) -> Block:
         words = self._words
-        block = Block(
+        return Block(
             self._longs[_LOOKUP_ID::_LONGS],
             self._shifted[_SHIFTED_ADDRESS::_LONGS],
             words[_SIZE::_WORDS],
@@ -184,12 +207,10 @@ class Rows:
             words[_EXPIRY::_WORDS],
             words[_FLAGS::_WORDS],
         )
-        wanted = bytes(self._kinds.translate(_selector(self._message)))
-        return block if wanted.count(1) == len(wanted) else block.only(wanted)
 
 
 class Standing(NamedTuple):
-    """A message that a transaction sent, with the fields of a Block's row."""
+    """The place of a message that a transaction sent, with the fields of a Block's row."""
 
     queue: int
     address: int
@@ -212,12 +233,15 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> Places:
         """Take over messages, with the sizes of their payloads and the flags of their records."""
-        if _uniform(flags):
-            fronts = array("H", (front_in(flags[0]),)) * len(flags)
-            marks = bytes([marks_in(flags[0])]) * len(flags)
+        few = flags[:1] if _uniform(flags) else set(flags)
+        front_of = {each: front_in(each) for each in few}
+        mark_of = {each: marks_in(each) for each in few}
+        if len(few) == 1:
+            fronts = array("H", front_of.values()) * len(flags)
+            marks = bytes(mark_of.values()) * len(flags)
         else:
-            fronts = array("H", map(front_in, flags))
-            marks = bytes(map(marks_in, flags))
+            fronts = array("H", map(front_of.__getitem__, flags))
+            marks = bytes(map(mark_of.__getitem__, flags))
         return cls(ids, addresses, array("I", map(sub, sizes, fronts)), fronts, marks)
 
     @classmethod
@@ -243,16 +267,47 @@ def _in_order(parts: Sequence[Places]) -> bool:
 
 
 @dataclass(slots=True)
+class OpenTransaction:
+    """What a transaction has done whose outcome was not met yet, by lookup identifier: it does only one thing to a
+    message, which is then locked."""
+
+    sent: dict[int, Standing] = field(default_factory=dict)
+    others: dict[int, RecoveredOperation] = field(default_factory=dict)
+
+    def send(self, lookup_id: int, message: Standing, release: Release) -> None:
+        """Add a message; of one that cleaning has copied the copy counts."""
+        known = self.sent.get(lookup_id)
+        if known is not None:
+            release((known.address,), (known.payload_size,))
+        self.sent[lookup_id] = message
+
+    def forget(self, lookup_ids: Set[int], release: Release) -> None:
+        """Forget what was done to these messages."""
+        gone: list[Standing | RecoveredOperation] = [
+            self.sent.pop(one) for one in lookup_ids & self.sent.keys()
+        ]
+        gone += [self.others.pop(one) for one in lookup_ids & self.others.keys()]
+        release([each.address for each in gone], [each.payload_size for each in gone])
+
+    def undo(self, release: Release) -> None:
+        """Forget everything."""
+        self.forget(self.sent.keys() | self.others.keys(), release)
+
+
+def _no_messages() -> Block:
+    return Block(*(array(code) for code in "QQIIII"))
+
+
+@dataclass(slots=True)
 class Recovered:
     """Everything in the log, with ended transactions already applied."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    committed: dict[int, Standing] = field(default_factory=dict)
-    """Messages that transactions sent, by lookup identifier."""
     moved: dict[int, int] = field(default_factory=dict)
     """Messages that are in another queue than their record says."""
-    open_transactions: dict[bytes, dict[int, RecoveredOperation]] = field(default_factory=dict)
-    """By lookup identifier, because a transaction does only one thing to a message, which is then locked."""
+    open_transactions: defaultdict[bytes, OpenTransaction] = field(
+        default_factory=lambda: defaultdict(OpenTransaction)
+    )
     prepared: dict[bytes, int] = field(default_factory=dict)
     """Transactions that were prepared for a coordinator, with the address of that record."""
     damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
@@ -262,6 +317,8 @@ class Recovered:
     """Damaged records of deletions, whose messages are back."""
     blocks: list[Block] = field(default_factory=list)
     """Messages sent outside of transactions."""
+    committed: Block = field(default_factory=_no_messages)
+    """Messages sent in transactions, in the order of the commits."""
     dead: set[int] = field(default_factory=set)
     """Identifiers of deleted messages that :meth:`bury` has not removed yet."""
     copies: set[int] = field(default_factory=set)
@@ -285,6 +342,23 @@ class Recovered:
         self.highest = max(self.highest, max(numbers))
         self.blocks.append(block)
 
+    def send(self, rows: Rows, release: Release) -> None:
+        """Add the messages of a segment that are in transactions."""
+        for transaction, lookup_id, message in rows.sent():
+            self.open_transactions[transaction].send(lookup_id, message, release)
+            self.highest = max(self.highest, lookup_id & NUMBER_MASK)
+
+    def commit(self, sent: dict[int, Standing], first: int, last: int) -> None:
+        """Add the messages of a committed transaction, of which the first and the last are marked as such."""
+        for lookup_id, mark in ((first, PositionMark.FIRST), (last, PositionMark.LAST)):
+            if (message := sent.get(lookup_id)) is not None:
+                sent[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
+        if sent:
+            queues, addresses, sizes, expiries, flags = zip(*sent.values(), strict=True)
+            values = (sent, addresses, sizes, queues, expiries, flags)
+            for column, more in zip(self.committed.columns, values, strict=True):
+                column.extend(more)
+
     def bury(self, release: Release) -> None:
         """Remove deleted messages, and operations of open transactions on them. It may only be called when all records
         that ``dead`` may refer to have been read."""
@@ -293,34 +367,27 @@ class Recovered:
             return
         for number, block in enumerate(self.blocks):
             self.blocks[number] = _without(block, bytes(map(dead.__contains__, block.ids)), release)
-        for lookup_id in dead.intersection(self.committed):
-            self._drop_committed(lookup_id, release)
+        gone = bytes(map(dead.__contains__, self.committed.ids))
+        self.committed = _without(self.committed, gone, release)
         for lookup_id in dead.intersection(self.moved):
             del self.moved[lookup_id]
-        for operations in self.open_transactions.values():
-            for lookup_id in dead.intersection(operations):
-                operation = operations.pop(lookup_id)
-                release((operation.address,), (operation.payload_size,))
+        self.forget_operations(dead, release)
         dead.clear()
 
-    def forget_operations(self, lookup_ids: Iterable[int], release: Callable[[int, int], None]) -> None:
-        """Forget what open transactions did to messages that were moved since, and not by them: their queue was
-        deleted, and on a full disk they became dead letters as they were."""
-        for operations in self.open_transactions.values():
-            for lookup_id in operations.keys() & set(lookup_ids):
-                operation = operations.pop(lookup_id)
-                release(operation.address, operation.payload_size)
-
-    def _drop_committed(self, lookup_id: int, release: Release) -> None:
-        standing = self.committed.pop(lookup_id)
-        release((standing.address,), (standing.payload_size,))
+    def forget_operations(self, lookup_ids: Set[int], release: Release) -> None:
+        """Forget what open transactions did to messages that are gone, or were moved since, and not by them: their
+        queue was deleted, and on a full disk they became dead letters as they were."""
+        for transaction in self.open_transactions.values():
+            transaction.forget(lookup_ids, release)
 
     def settle(self, release: Release) -> None:
         """Remove deleted messages and the originals of copies, when the whole log has been read."""
         self.bury(release)
+        self.blocks.append(self.committed)
+        self.committed = _no_messages()
         copies = self.copies
         if copies:
-            last = {key: self.committed[key].address for key in copies.intersection(self.committed)}
+            last: dict[int, int] = {}
             for block in self.blocks:
                 for lookup_id, address in zip(block.ids, block.addresses, strict=True):
                     if lookup_id in copies and address > last.get(lookup_id, 0):
@@ -328,9 +395,6 @@ class Recovered:
             for number, block in enumerate(self.blocks):
                 newest = map(last.get, block.ids, block.addresses)
                 self.blocks[number] = _without(block, bytes(map(ne, newest, block.addresses)), release)
-            for lookup_id in copies.intersection(self.committed):
-                if self.committed[lookup_id].address != last[lookup_id]:
-                    self._drop_committed(lookup_id, release)
             copies.clear()
         self._place_moved()
 
@@ -346,18 +410,13 @@ class Recovered:
                 differ = map(ne, queues, block.queues)
                 elsewhere.update(compress(zip(block.ids, queues, strict=True), differ))
                 block.queues = queues
-        for lookup_id in moved.keys() & self.committed.keys():
-            standing, queue = self.committed[lookup_id], moved[lookup_id]
-            if standing.queue != queue:
-                elsewhere[lookup_id] = queue
-                self.committed[lookup_id] = standing._replace(queue=queue)
         self.moved = elsewhere
 
     def lanes(self) -> dict[tuple[int, int], list[Places]]:
         """Take all messages out of here, by queue and priority, in order. One block goes after the other, and a lane
         can go in parts, so that a long queue is not in memory twice."""
         lanes: defaultdict[tuple[int, int], list[Places]] = defaultdict(list)
-        blocks = self._all_blocks()
+        blocks = [block for block in self.blocks if block.ids]
         self.blocks = []
         self._particular = [found for block in blocks if (found := block.particular()).ids]
         blocks.reverse()
@@ -369,20 +428,25 @@ class Recovered:
                 parts[:] = [Places.joined(parts)]
         return lanes
 
-    def details(self) -> Iterator[tuple[int, int, int, int]]:
-        """Queue, identifier, expiry and flags of those messages in the lanes that expire or can be peeked at when
-        locked."""
-        while self._particular:
-            block = self._particular.pop(0)
-            yield from zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
+    def expiring(self) -> Iterator[tuple[int, array[int], array[int]]]:
+        """Some messages in the lanes that expire: their queue, identifiers and expiries."""
+        for block in self._particular:
+            of: defaultdict[int, tuple[array[int], array[int]]] = defaultdict(
+                lambda: (array("Q"), array("I"))
+            )
+            for queue, lookup_id, expiry in zip(block.queues, block.ids, block.expiries, strict=True):
+                if expiry != NEVER:
+                    ids, expiries = of[queue]
+                    ids.append(lookup_id)
+                    expiries.append(expiry)
+            for queue, (ids, expiries) in of.items():
+                yield queue, ids, expiries
 
-    def _all_blocks(self) -> list[Block]:
-        blocks = [block for block in self.blocks if block.ids]
-        if not self.committed:
-            return blocks
-        queues, addresses, sizes, expiries, flags = zip(*self.committed.values(), strict=True)
-        columns = (self.committed, addresses, sizes, queues, expiries, flags)
-        return [*blocks, Block(*map(array, "QQIIII", columns))]
+    def peekable(self) -> Iterator[tuple[int, int]]:
+        """Queue and identifier of the messages in the lanes that can be peeked at when locked."""
+        for block in self._particular:
+            rows = zip(block.queues, block.ids, block.flags, strict=True)
+            yield from ((queue, one) for queue, one, flags in rows if flags & PEEKABLE_WHEN_LOCKED)
 
 
 def _without(block: Block, gone: bytes, release: Release) -> Block:

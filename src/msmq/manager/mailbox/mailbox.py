@@ -557,10 +557,10 @@ class Mailbox(Contents):
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
-        """Start the Time To Be Received timer of a message; only messages at their destination expire unread."""
+    def watch_expiries(self, queue: Queue, ids: Sequence[int], expiries: Sequence[int]) -> None:
+        """Start the Time To Be Received timers of messages; only messages at their destination expire unread."""
         if is_destination(queue):
-            self.expiries.watch(queue, (lookup_id,), (expiry,))
+            self.expiries.watch(queue, ids, expiries)
 
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
         """Expire messages whose Time To Be Received has run out. A message that somebody holds expires only if it

@@ -1,11 +1,11 @@
 """The contents of the log after a restart, with millions of messages in columns.
 
-A segment of the log is given as the rows of its index. Nearly all of them are messages and deletions outside of
+A segment of the log is given as the rows of its index. Nearly all of them are messages, and deletions outside of
 transactions, and for these the order within the log does not matter: an identifier is used once, so a deletion removes
 whatever has it, and of a message and the copies that cleaning made of it the one with the highest address counts,
 whose head says which queue the message was in when it was copied. So they are taken from the rows column by column,
-without a step of Python for each; all other rows are processed one by one in
-:meth:`msmq.manager.ledger.ledger.Ledger.recover`.
+without a step of Python for each; messages of a transaction wait, in few such steps, for its outcome. All other rows
+are processed one by one in :meth:`msmq.manager.ledger.ledger.Ledger.recover`.
 """
 
 from __future__ import annotations

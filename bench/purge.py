@@ -61,6 +61,12 @@ class Host:
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
+    @property
+    def most_mb(self) -> float:
+        """The most memory that was resident since the start."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
 
 class Other:
     """An application that sends all the time."""

@@ -31,6 +31,7 @@ def press(page: Page, button: Locator) -> None:
 
 
 def go(page: Page, key: str, heading: str) -> None:
+    expect(page.get_by_role("dialog")).to_have_count(0)  # until it has closed, keys are its own
     page.keyboard.press(key)
     page.get_by_role("heading", name=heading, exact=True).wait_for()
 

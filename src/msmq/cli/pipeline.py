@@ -171,11 +171,12 @@ def _working(master: str | None, verbose: bool) -> Iterator[SparkSession]:
         raise typer.Exit(0) from None
     except (MsmqError, StoreError, PySparkException, Py4JError, OSError, ValueError) as error:
         unanswered = isinstance(error, Py4JError | ConnectionError)
-        said = (_ended() if unanswered else None) or said_by_spark(error)
+        ended = _ended() if unanswered else None
+        said = ended or said_by_spark(error)
         if verbose:
             traceback.print_exception(error)
             print(getattr(error, "_stackTrace", ""), file=sys.stderr)  # of Java, which Spark hides
-        elif isinstance(error, PySparkException | Py4JError):
+        elif ended is None and isinstance(error, PySparkException | Py4JError):
             said += "\nmsmq: With --verbose the command shows all that Spark has to say about it."
         print(f"msmq: {said}", file=sys.stderr)
         raise typer.Exit(REFUSED) from None

@@ -74,6 +74,17 @@ class Server:
 
 Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line (docs/cli-json.md).")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even at a terminal.")]
+LookupIds = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--id",
+        metavar="LOOKUP_ID",
+        min=0,
+        max=(1 << 64) - 1,
+        help="This message; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from msmq.cli.calls import Json, Yes, confirm, fail, perform, with_examples
+from msmq.cli.calls import Json, LookupIds, Yes, confirm, fail, perform, with_examples
 
 if TYPE_CHECKING:
     import msmq
@@ -63,17 +63,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command(help=RESEND_HELP, short_help="Send dead letters once more.")
 def resend(
     ctx: typer.Context,
-    lookup_id: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--id",
-            metavar="LOOKUP_ID",
-            min=0,
-            max=(1 << 64) - 1,
-            help="This one; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    lookup_id: LookupIds = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: Json = False,
 ) -> None:

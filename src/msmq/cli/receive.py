@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from msmq.cli.calls import MISUSED, STATUSES, TIMED_OUT, Json, QueueName, fail, perform
+from msmq.cli.calls import MISUSED, STATUSES, TIMED_OUT, Json, LookupIds, QueueName, fail, perform
 
 if TYPE_CHECKING:
     import msmq
@@ -79,17 +79,6 @@ _Count = Annotated[
 _All = Annotated[bool, typer.Option("--all", help="Everything that is there.")]
 _Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for each message.")]
 _Wait = Annotated[bool, typer.Option("--wait", help="Wait for ever.")]
-_Id = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--id",
-        metavar="LOOKUP_ID",
-        min=0,
-        max=(1 << 64) - 1,
-        help="This message; may be repeated.",
-        show_default=False,
-    ),
-]
 _Labelled = Annotated[
     str, typer.Option("--label", metavar="PATTERN", help="Only labels like this; * stands for anything.")
 ]
@@ -206,7 +195,7 @@ def receive(
     everything: _All = False,
     timeout: _Timeout = 0,
     wait: _Wait = False,
-    lookup_id: _Id = None,
+    lookup_id: LookupIds = None,
     body_as: _BodyAs = BodyAs.AUTO,
     as_json: Json = False,
 ) -> None:
@@ -267,7 +256,7 @@ def peek(
     everything: _All = False,
     timeout: _Timeout = 0,
     wait: _Wait = False,
-    lookup_id: _Id = None,
+    lookup_id: LookupIds = None,
     label: _Labelled = "*",
     contains: _Containing = "",
     body_as: _BodyAs = BodyAs.AUTO,
@@ -366,7 +355,7 @@ def move(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="A subqueue, or another queue.", show_default=False)
     ],
-    lookup_id: _Id = None,
+    lookup_id: LookupIds = None,
     everything: _All = False,
     label: _Labelled = "*",
     contains: _Containing = "",

@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator, so that memory a queue manager frees is kept for reuse.
+"""The C library's allocator: memory that a queue manager frees is kept for reuse, unless much was freed for good.
 
 By default glibc returns large blocks to the system at once, and the next block of that size gets fresh pages, each of
 which the system clears when it is first used. For a body of some megabytes, which is copied a few times, that takes

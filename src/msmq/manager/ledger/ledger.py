@@ -458,12 +458,9 @@ class Ledger:
             self._recover_value(found, record, said)
         elif isinstance(said, OutcomeHead):
             self._recover_outcome(found, record.address, said)
-        elif isinstance(said, Put):
-            raise AssertionError("messages are recovered in columns")
-        elif said.transaction == NO_TRANSACTION:
-            self._apply(found, record, said)
         else:
-            self._hold(found, record, said)
+            assert not isinstance(said, Put), "messages are recovered in columns"
+            (self._apply if said.transaction == NO_TRANSACTION else self._hold)(found, record, said)
 
     def _hold(self, found: Recovered, record: RecoveredOperation, said: Gone | Moved) -> None:
         """Keep an operation of a transaction until its outcome is known."""
